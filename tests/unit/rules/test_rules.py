@@ -81,7 +81,7 @@ LOSS, SCALE = Location("/work/net.py", 7, None, "loss", "y = x"), Location("/wor
         (
             CompileFailure("AssertionError", message="0/0: tensor '___from_numpy(self.hop)' dispatch key set mismatch"),
             None,
-            "make of `self.hop`",
+            "value `self.hop` into",
             "part by part",
         ),
         (CompileFailure(location=SCALE, backend="inductor", operation="mul__1"), SCALE, "`mul`, which", "disable"),

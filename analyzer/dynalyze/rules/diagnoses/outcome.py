@@ -127,9 +127,9 @@ def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
         return f"{message}."
     if (held := re.search(r"'___from_numpy\(([^()]+)\)' dispatch key set", message)) is not None:
         return (
-            f"Before the first call make of `{held[1]}`, which NumPy holds, a Python number (`int(...)`) or a tensor "
-            "(`torch.as_tensor(...)`); or take `torch.no_grad()` in the place of `torch.inference_mode()`, under which "
-            "torch's guard on it never holds."
+            f"Before the first call, turn the NumPy value `{held[1]}` into a Python number (`int(...)`) or a tensor "
+            "(`torch.as_tensor(...)`); or use `torch.no_grad()` instead of `torch.inference_mode()`, under which the "
+            "guard on it never holds."
         )
     if failure.exception and not failure.backend and "Inductor" not in failure.exception and failure.location is None:
         return (

@@ -239,8 +239,8 @@ def _made_anew(names: list[str]) -> Advice:
     held = listed([f"`{as_written(name)}`" for name in names])
     return Advice(
         f"Make {held} once, in the constructor, as large as {'it gets' if len(names) == 1 else 'they get'}, and take "
-        "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then. That is for a "
-        "table; a state that goes from call to call keeps its size where you pad, or drop a smaller last batch.",
+        "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then. If it is a "
+        "state carried from call to call, and no table, keep its size: pad, or drop a smaller last batch.",
         f"The module makes {held} anew for another size. A tensor that a module holds cannot be marked by the caller; "
         "marked dynamic, a size that is compared with it would raise an error.",
         link=DYNAMIC_PAGE,
@@ -398,7 +398,7 @@ def rank(series: Series, source: Expression) -> Advice:
     return Advice(
         f"Give `{source.argument or 'the tensor'}` {dimensions} in every call, with `unsqueeze` or `reshape` before "
         "it, or take one call with each number in the warm-up.",
-        f"{why} A size of 1 is one as well: a single value becomes as long as the others by `repeat`.",
+        f"{why} `unsqueeze` gives a size of 1, which is compiled by itself too: `repeat` gives the size of the others.",
         source.passed_as(f"{source.argument}.unsqueeze(0)") if one_less else None,
         link=DYNAMIC_PAGE,
     )
