@@ -9,7 +9,8 @@ from typing import get_args
 import msgspec
 
 from dynalyze.report import Advice, Cause
-from dynalyze.rules.recompile_advice import state, tensors, values
+from dynalyze.rules.recompile_advice import sizes, state, tensors, values
+from dynalyze.rules.recompile_advice.sizes import is_whole
 from dynalyze.rules.recompile_advice.source import (
     RECOMPILATION_PAGE,
     Expression,
@@ -19,7 +20,6 @@ from dynalyze.rules.recompile_advice.source import (
     read_source,
 )
 from dynalyze.rules.recompile_advice.state import different_modules, one_code, several_threads, states_of
-from dynalyze.rules.recompile_advice.tensors import is_whole
 from dynalyze.rules.recompile_series import Series, is_zero_or_one
 from dynalyze.text.amounts import listed
 
@@ -125,7 +125,7 @@ def _rounded(values: list[str]) -> list[str]:
 ADVISERS: dict[Cause, Callable[[Series, Expression], Advice]] = {
     cause: vars(module)[cause]
     for cause in get_args(Cause)
-    for module in (tensors, values, state)
+    for module in (sizes, tensors, values, state)
     if cause in vars(module)
 }
 """The functions of these modules that are called as a cause."""

@@ -1,0 +1,435 @@
+"""Advice on the sizes and strides of tensors: which of them may vary, how to say so, and what makes one constant."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from dynalyze.files.paths import library_of
+from dynalyze.report import Advice, Example, Location, Recompile
+from dynalyze.rules.recompile_advice.source import (
+    DYNAMIC_PAGE,
+    Expression,
+    as_written,
+    dynamic_sources,
+    handed_over,
+    read_source,
+)
+from dynalyze.rules.recompile_series import Series, is_zero_or_one
+from dynalyze.text.amounts import listed
+
+_BUCKETS = "Where only a few lengths matter, pad to the next of them: each is compiled once and runs at full speed."
+_AUTOMATIC = (
+    "The first compile takes every size as fixed. Unless dynamic=False forbids it, torch makes a size that changed "
+    "dynamic in the second compile; marked before the first call, there is no second one."
+)
+_ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
+_OFFSET = ".storage_offset()"
+_STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
+
+
+def shape(series: Series, source: Expression) -> Advice:
+    """A size that the first compile took for fixed; first, where it cannot vary or should not."""
+    if series.forced_by is not None:
+        fixed = _specialized(source, series.forced_by, dynamic=series.was_dynamic)
+        return _met_first(series, series.forced_by) or fixed
+    if series.asked is not None:
+        return _asked(source, series.asked, series.one_value)
+    if source.is_cache:
+        return _static_cache()
+    values = set(series.values)
+    if source.is_parameter:
+        return Advice(
+            f"Compile modules whose `{source.argument}` differs in size one by one, or let sizes of parameters vary "
+            "with the setting below.",
+            "Modules of one class share their compiled code, and sizes of parameters are taken as fixed.",
+            config="torch._dynamo.config.force_parameter_static_shapes = False",
+            config_note="Code for any size of a weight can be slower than code for the one that it has.",
+            link=DYNAMIC_PAGE,
+        )
+    if series.replaced:
+        return _made_anew(series.replaced)
+    sizes = _as_passed(changed_together(series), series)
+    if series.lead.last_batch_of and series.changes == 1 and source.dimension == 0:
+        return _last_batch(series, source, sizes.marks())
+    small = {"0", "1"} & values
+    # No other size came: a dynamic one would not fit either.
+    if small and len(values) == 2 and source.dimension is not None:
+        return _zero_or_one(sizes, source, min(small))
+    return _let_vary(series, source, sizes)
+
+
+def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
+    """How to make sizes dynamic before the first call, by who can mark them."""
+    dimension, marks = source.dimension, sizes.marks()
+    if source.is_numbered and not series.resumes:
+        return Advice(
+            f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
+            f"dimension {dimension} of it as dynamic before the call.",
+            f"{_AUTOMATIC} {_BUCKETS}",
+            None,
+            *dynamic_sources(",".join(sizes.dynamo_names)),
+            link=DYNAMIC_PAGE,
+        )
+    if dimension is None or series.resumes or not marks:
+        return Advice(
+            "Compile with `torch.compile(..., dynamic=True)`, or remove the graph break before this code and mark "
+            "the input that the size comes from.",
+            f"{f'`{source.shown}`' if source.shown else 'The size'} is computed inside the program, so the caller "
+            f"cannot mark it. {_BUCKETS}",
+            link=DYNAMIC_PAGE,
+        )
+    if package := library_of(series.first_call.file) if series.first_call is not None else "":
+        return Advice(
+            "Compile with `dynamic=True`, whatever compiles it: `torch.compile(..., dynamic=True)`, "
+            "`model.compile(dynamic=True)`, `compile_repeated_blocks(dynamic=True)`.",
+            f"{package} itself calls this function, so that the program cannot mark what it gets. {_BUCKETS}",
+            None,
+            *dynamic_sources(",".join(sizes.dynamo_names)),
+            link=DYNAMIC_PAGE,
+        )
+    if series.parts > 1:
+        return _several_parts(series, source, marks)
+    if sizes.numbers:
+        return _with_numbers(sizes, source)
+    return _mark(series, source, sizes)
+
+
+def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
+    """The statements for the program, and where they stand."""
+    marks, small = sizes.marks(), {"0", "1"} & set(series.values)
+    call = f"{source.call}({', '.join(sizes.arguments)})"
+    alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
+    at = f", {series.first_call.short}" if series.first_call is not None else ""
+    breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
+    first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
+    return Advice(
+        f"Mark {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
+        f"`torch.compile(..., dynamic=True)`.{first}",
+        f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
+        Example(call, "\n".join([*marks, call])),
+        *dynamic_sources(",".join(sizes.dynamo_names)),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _as_passed(sizes: Sizes, series: Series) -> Sizes:
+    """The sizes by what the first call hands over, where that tells it for all of them."""
+    line = series.first_call.code or "" if series.first_call is not None else ""
+    dimensions: dict[str, list[int]] = {}
+    for name, at in sizes.dimensions.items():
+        parameter = re.split(r"[.\[]", name)[0]
+        if not (passed := handed_over(parameter, series.lead.location, line)):
+            return sizes
+        passed += name.removeprefix(parameter)
+        dimensions[passed] = sorted({*dimensions.get(passed, ()), *at})
+    return sizes._replace(dimensions=dimensions)
+
+
+def _met_first(series: Series, line: Location) -> Advice | None:
+    """The size met that of an input that came for the first time; None where the line asks something about it."""
+    sizes = changed_together(series)
+    for name, dimension in series.met:
+        at = sizes.dimensions.setdefault(name, [])
+        at[:] = sorted({*at, dimension})
+    if not series.met or not sizes.marks() or _LOOP.search(line.code or "") or _COMPARED.search(line.code or ""):
+        return None
+    names = listed([f"`{name}`" for name in dict(series.met)])
+    return Advice(
+        f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}; or compile with "
+        "`torch.compile(..., dynamic=True)`.",
+        f"{names} came for the first time, and torch takes such a size as fixed. At {line.short} the size that "
+        f"had become dynamic meets it, and is as fixed from there on. {_BUCKETS}",
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _made_anew(names: list[str]) -> Advice:
+    """A table that follows the size of the input is as much of a constant as the size that it was made for."""
+    held = listed([f"`{as_written(name)}`" for name in names])
+    return Advice(
+        f"Make {held} once, in the constructor, as large as {'it gets' if len(names) == 1 else 'they get'}, and take "
+        "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then. If it is a "
+        "state carried from call to call, and no table, keep its size: pad, or drop a smaller last batch.",
+        f"The module makes {held} anew for another size. A tensor that a module holds cannot be marked by the caller; "
+        "marked dynamic, a size that is compared with it would raise an error.",
+        link=DYNAMIC_PAGE,
+    )
+
+
+class Sizes(NamedTuple):
+    """The dimensions that changed in one call, by tensor, each as the caller writes it and as Dynamo names it; and the
+    whole numbers that did. `complete`: the caller can write all of them down.
+    """
+
+    dimensions: dict[str, list[int]]
+    dynamo_names: list[str]
+    numbers: list[str]
+    complete: bool
+
+    @property
+    def arguments(self) -> list[str]:
+        """What the caller hands over: `batch` for `batch['ids']`."""
+        return list(dict.fromkeys(re.split(r"[.\[]", name)[0] for name in self.dimensions))
+
+    @property
+    def named(self) -> str:
+        """ "dimension 1 of `ids` and dimensions 1 and 2 of `mask`"."""
+        each = (
+            f"dimension{'s' if len(at) > 1 else ''} {listed([str(number) for number in at])} of `{name}`"
+            for name, at in self.dimensions.items()
+        )
+        return listed(list(each))
+
+    def marks(self) -> list[str]:
+        """The statements that mark them, ready to paste; empty where not all can be written."""
+        if not self.complete:
+            return []
+        return [
+            f"torch._dynamo.mark_dynamic({name}, {at[0] if len(at) == 1 else tuple(at)})"
+            for name, at in self.dimensions.items()
+        ]
+
+
+def changed_together(series: Series) -> Sizes:
+    """All sizes that changed with that of the lead: a size that several inputs share, or follows from another's."""
+    dimensions: dict[str, list[int]] = {}
+    names: dict[str, None] = {}
+    numbers: dict[str, None] = {}
+    complete = True
+    members = [each for each in series.members if each.location == series.lead.location]
+    for recompile in [one for member in members for one in (member, *_others(member))]:
+        source = read_source(recompile)
+        if recompile.cause not in ("shape", "symbolic"):
+            if recompile.cause == "value" and is_whole(recompile.expected) and is_whole(recompile.actual):
+                numbers.setdefault(source.argument)
+                names.setdefault(source.dynamo_name)
+            continue
+        if source.is_parameter or source.dimension is None or recompile.source in series.fixed:
+            continue
+        complete &= source.is_name
+        at = dimensions.setdefault(source.argument, [])
+        if source.dimension not in at:
+            at.append(source.dimension)
+            at.sort()
+        names.setdefault(source.dynamo_name)
+    return Sizes(dimensions, [name for name in names if name], list(numbers), complete)
+
+
+def _others(member: Recompile) -> list[Recompile]:
+    """What failed beside it, each as a recompile of its own."""
+    return [
+        msgspec.structs.replace(
+            member, cause=each.cause, source=each.source, guard=each.guard, expected=each.expected, actual=each.actual
+        )
+        for each in member.also
+    ]
+
+
+def is_whole(text: str | None) -> bool:
+    return text is not None and text.lstrip("-").isdecimal()
+
+
+def _quoted(statements: list[str]) -> str:
+    return listed([f"`{each}`" for each in statements])
+
+
+def _with_numbers(sizes: Sizes, source: Expression) -> Advice:
+    """A number has no mark: a tensor that has to be as long would become a constant with it."""
+    numbers = listed([f"`{name}`" for name in sizes.numbers])
+    return Advice(
+        f"Compile with `torch.compile(..., dynamic=True)`: {numbers} changed together with {sizes.named}, and a number "
+        "cannot be marked.",
+        f"{_AUTOMATIC} {_BUCKETS}",
+        Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
+        *dynamic_sources(",".join(sizes.dynamo_names)),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def symbolic(series: Series, source: Expression) -> Advice:
+    """A size that is dynamic already, and a condition on it that did not hold."""
+    if stride_of := _STRIDE.fullmatch(source.text):
+        # `contiguous()` leaves a view of a single row as it is.
+        copied = f"{stride_of['name']}.clone(memory_format=torch.contiguous_format)"
+        return Advice(
+            f"Pass a copy with a layout of its own, `{copied}`: it is a slice of a larger tensor in one call, and "
+            "whole in another.",
+            "How far apart the rows of a tensor lie is a number that the compiler guards as it guards sizes, also "
+            "where there is only one row.",
+            _copied(source, stride_of["name"], copied),
+        )
+    if source.text.endswith(_OFFSET):
+        name = source.text.removesuffix(_OFFSET)
+        return Advice(
+            f"Pass a copy, `{name}.clone()`: it is a slice of a larger tensor that begins at 0 in one call and "
+            "further on in another, and each of the two is compiled.",
+            "Where a slice begins in its storage is a number that the compiler guards as it guards sizes: 0 is another "
+            "program than a place that varies. A copy begins at 0 always.",
+            _copied(source, name, f"{name}.clone()"),
+        )
+    if source.dimension is not None and is_zero_or_one(series.lead):
+        return _zero_or_one(changed_together(series), source, str(series.lead.actual))
+    return _asked(source, series.forced_by, series.one_value)
+
+
+def _asked(source: Expression, line: Location | None, one_value: bool) -> Advice:
+    """A line whose question about a size has another answer for the next one, or, with `one_value`, for any other."""
+    if line is not None and (one_value or _LOOP.search(line.code or "")):
+        return _specialized(source, line)
+    condition = f"`{source.shown}`" if source.shown else "a size"
+    at = f" at {line.short}" if line is not None else ""
+    action = f"Move the decision on {condition}{at} out of the compiled function, or pad so that it always falls the"
+    if line is not None and (package := library_of(line.file)):
+        action = f"Pad so that the decision on {condition}{at}, in {package}, always falls the"
+    return Advice(
+        f"{action} same way.",
+        "The size is dynamic, but the code asks something about it: an `if`, a modulo, a reshape that must divide. "
+        f"The compiled code holds for one answer only. {_BUCKETS}",
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _copied(source: Expression, name: str, copied: str) -> Example | None:
+    plain = name.isidentifier() and not keyword.iskeyword(name)
+    return Example(f"{source.call}({name})", f"{source.call}({copied})") if plain else None
+
+
+def stride(series: Series, source: Expression) -> Advice:
+    """The same sizes in another layout of memory."""
+    if source.is_cache:
+        return _static_cache()
+    name = source.argument
+    return Advice(
+        f"Bring `{name}` into one layout before the call: `{name} = {name}.contiguous()`.",
+        "A transposed, sliced or channels-last tensor has other strides, and the kernels are made for the strides "
+        "of the first call. `contiguous()` copies only where the layout differs.",
+        source.passed_as(f"{name}.contiguous()"),
+    )
+
+
+def dynamic_marking(series: Series, source: Expression) -> Advice:
+    """One call with a marked tensor, another without."""
+    call = source.call
+    return Advice(
+        f"Call `torch._dynamo.mark_dynamic` in every call of `{call}`, or in none: before the first one at the latest.",
+        "A tensor that is marked does not fit code that was compiled for an unmarked one.",
+        Example(
+            f"{call}(first)\ntorch._dynamo.mark_dynamic(second, 0)\n{call}(second)",
+            f"torch._dynamo.mark_dynamic(first, 0)\n{call}(first)\n"
+            f"torch._dynamo.mark_dynamic(second, 0)\n{call}(second)",
+        ),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _last_batch(series: Series, source: Expression, marks: list[str]) -> Advice:
+    """What a dataset leaves over for the last batch, where its size is no multiple of the batch."""
+    whole, left = series.lead.expected, series.lead.actual
+    every = f"{_quoted(marks)} before the first call" if marks else "`torch.compile(..., dynamic=True)`"
+    return Advice(
+        f"The last batch of `{series.lead.last_batch_of}` is smaller, {left} of {whole}: give its DataLoader "
+        f"`drop_last=True` where these may be left out, as in training; where every sample counts, {every}.",
+        f"Every other batch has {whole}. {_AUTOMATIC}",
+        Example(f"DataLoader(dataset, batch_size={whole})", f"DataLoader(dataset, batch_size={whole}, drop_last=True)"),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _several_parts(series: Series, source: Expression, marks: list[str]) -> Advice:
+    """What follows a graph break takes its sizes from tensors made inside, which the caller cannot mark."""
+    members = [one for member in series.members for one in (member, *_others(member))]
+    names = [read_source(member).dynamo_name for member in members if member.cause == "shape"]
+    return Advice(
+        f"Compile with `torch.compile(..., dynamic=True)`, or remove the graph breaks: {_quoted(marks)} "
+        f"{'reach' if len(marks) > 1 else 'reaches'} only the part before the first.",
+        f"Each part around a graph break is compiled by itself, so one new size compiles all of them. {_AUTOMATIC}",
+        Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
+        *dynamic_sources(",".join(dict.fromkeys(filter(None, names)))),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _static_cache() -> Advice:
+    return Advice(
+        'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`.',
+        "The default cache grows by one position with each token, so its keys and values never keep their shape. A "
+        "static cache is allocated once for the longest sequence: it takes that memory from the first token on.",
+        Example(
+            "output = model.generate(**inputs)", 'output = model.generate(**inputs, cache_implementation="static")'
+        ),
+        link="https://huggingface.co/docs/transformers/kv_cache",
+    )
+
+
+def _zero_or_one(sizes: Sizes, source: Expression, size: str) -> Advice:
+    """No mark is advised: one for every size, `mark_unbacked`, breaks a graph that asks anything about the size."""
+    where = sizes.named if source.is_name else f"`{source.shown}`"
+    where = "the input that this size comes from" if "___" in where else where
+    return Advice(
+        f"Keep size {size} away from {where}: pad to 2 or more, or accept one compile for it and do it in the warm-up.",
+        f"{_ZERO_OR_ONE} `dynamic=True` changes nothing about that.",
+        link=DYNAMIC_PAGE,
+    )
+
+
+_COMPARISON = re.compile(r"[=!]= *\d")
+_COMPARED = re.compile(r"[=!<>]=|[<>]|\bint\(|\brange\(")
+_LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
+
+_TENSOR_OF_NUMBERS = re.compile(r"\btorch\.(?P<name>as_tensor|asarray|(?P<dtype>Float|Double|Long|Int)Tensor)\(")
+
+
+def _specialized(source: Expression, line: Location, *, dynamic: bool = True) -> Advice:
+    """A line that needs the size itself; `dynamic`: torch had made it dynamic, so marking it once more cannot help."""
+    size = f"`{source.shown}`" if source.shown else "the size"
+    if "linspace(" in (line.code or ""):
+        return Advice(
+            f"Take `torch.arange` in the place of `torch.linspace` at {line.short}, whose number of steps is "
+            f"{size}: `start + torch.arange(n) * ((end - start) / (n - 1))`. Or pad to a few sizes.",
+            "torch has no `linspace` of a dynamic number of steps: each one is a graph of its own. `arange` has one.",
+            Example("torch.linspace(-1.0, 1.0, steps=n)", "-1.0 + torch.arange(n) * (2.0 / (n - 1))"),
+            link=DYNAMIC_PAGE,
+        )
+    if (made := _TENSOR_OF_NUMBERS.search(line.code or "")) is not None:
+        dtype = f", dtype=torch.{made['dtype'].lower()}" if made["dtype"] else ""
+        return Advice(
+            f"Take `torch.tensor(...{dtype})` in the place of `{made['name']}` at {line.short}, which is given {size} "
+            "or a number computed from it. Or pad to a few sizes.",
+            f"`{made['name']}` makes a constant of a dynamic size; `torch.tensor` keeps it dynamic.",
+            Example(f"torch.{made['name']}([len(x)])", f"torch.tensor([len(x)]{dtype})"),
+            link=DYNAMIC_PAGE,
+        )
+    if _LOOP.search(line.code or ""):
+        return Advice(
+            f"{line.short} takes as many steps as {size} says, and each number of steps is a graph of its own. "
+            "Compile what one step does, as a function of its own, and keep the loop outside of the compiled code: "
+            "hand it copies, `x[:, i].contiguous()`, no views. Or pad to a few lengths: each is compiled once.",
+            "A Python loop is unrolled, step by step, so its length is a constant of the compiled code, with "
+            "`dynamic=True` too; marked dynamic, the size would raise an error. Views of one tensor begin further on "
+            "in each step, and the compiler guards that.",
+            link=DYNAMIC_PAGE,
+        )
+    if not dynamic and source.dimension is not None and _COMPARISON.search(line.code or ""):
+        allowed = f"`torch._dynamo.maybe_mark_dynamic({source.argument}, {source.dimension})`"
+        return Advice(
+            f"{line.short} compares {size} with a number, and that size gets code of its own: one compile, "
+            f"whatever is marked. Change that line, or let the other sizes vary: {allowed} before each call; "
+            "`mark_dynamic` raises an error at that size.",
+            "A comparison with a number that is true makes the size a constant of the compiled code.",
+            link=DYNAMIC_PAGE,
+        )
+    package = library_of(line.file)
+    whose = f", in {package}," if package else ""
+    around = f"compile the parts of the model around what {package} does, each by itself"
+    step = around if package else "rewrite it for any size"
+    return Advice(
+        f"{line.short}{whose} fixes {size}: {step}. Or pad, so that the size stays the same.",
+        "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
+        "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
+        f"raise an error before that line changes. {_BUCKETS}",
+        link=DYNAMIC_PAGE,
+    )
