@@ -7,36 +7,39 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import io
 import os
-import pickle
-import random
-import re
 import sys
 import types
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from dynalyze.capture.bench.compare import identical
+from dynalyze.capture.fixing.moving_values import Moving, moving_value
+from dynalyze.capture.fixing.state_parts import (
+    GONE,
+    AttributesPart,
+    CellsPart,
+    ClassPart,
+    DictPart,
+    EnvironmentPart,
+    ItemsPart,
+    NamesPart,
+    Part,
+    same_value,
+)
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
-from dynalyze.capture.inspecting.settings import OF_LIBRARIES
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import container_base, is_plain_object
-from dynalyze.capture.torch_private.dynamo import constant_functions
 
 _MOST = 40_000
 _OF_MODULES = frozenset((*vars(torch.nn.Module()), "_compiled_call_impl")) - {
     "training", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
 }  # fmt: skip
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
-_OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
-"""Globals that are Python's own, or put there by Dynamo for code that it made."""
-_GONE = object()
 _PLAIN = (bool, int, float, complex, str, type(None))
 
 
@@ -50,9 +53,9 @@ class HeldState:
         self.ignored: set[str] = set()
         """Names that a change adds or replaces, which are no state."""
         self._seen: dict[int, Any] = _of_python()
-        self._parts: list[_Part] = []
+        self._parts: list[Part] = []
         self._tensors: list[_Tensor] = []
-        self._moving: list[_Moving] = []
+        self._moving: list[Moving] = []
         self._besides = frozenset(besides)
         self._without = _OF_MODULES if structure else _OF_MODULES | {"_modules"}
         self._containers: dict[int, str] = {}
@@ -77,7 +80,7 @@ class HeldState:
 
     def add_environment(self) -> None:
         """Also hold the environment variables."""
-        deque(self._part("environment", _Environment(os.environ)), maxlen=0)
+        deque(self._part("environment", EnvironmentPart(os.environ)), maxlen=0)
 
     def changes(self) -> Outline:
         """Everything that differs from before, by path."""
@@ -100,7 +103,7 @@ class HeldState:
             for part in self._parts
             for then, now in [(part.before(), part.now())]
             for key, value in now.items()
-            if isinstance(value, _PLAIN) and not _same(then.get(key, _GONE), value)
+            if isinstance(value, _PLAIN) and not same_value(then.get(key, GONE), value)
         }
 
     def restore(self) -> None:
@@ -138,10 +141,10 @@ class HeldState:
             if not known and value.layout is torch.strided and not value.is_quantized:
                 self._tensors.append(_Tensor(path, value))
             return
-        if (moving := _moving(path, value)) is not None:
+        if (moving := moving_value(path, value)) is not None:
             self._moving.append(moving)
         elif isinstance(value, torch.nn.Module):
-            yield from self._part(path, _Attributes(value, self._without))
+            yield from self._part(path, AttributesPart(value, self._without))
             if "_modules" in self._without:
                 yield from ((f"{path}.{name}", child) for name, child in value._modules.items())
             yield path, type(value)
@@ -154,39 +157,39 @@ class HeldState:
         elif isinstance(value, types.ModuleType):
             # torch.ops and what it holds are modules too, which look their operators up as they are asked for.
             if _is_own(getattr(value, "__file__", None)) and not _is_torchs(type(value)):
-                yield from self._part(f"{value.__name__}", _Names(vars(value), self.ignored))
+                yield from self._part(f"{value.__name__}", NamesPart(vars(value), self.ignored))
         elif isinstance(value, type):
             if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None)) or value.__module__ == "__main__":
-                yield from self._part(f"class {value.__name__}", _OfClass(value))
+                yield from self._part(f"class {value.__name__}", ClassPart(value))
         elif not _is_torchs(type(value)):
             yield from self._contents(path, value)
 
     def _contents(self, path: str, value: Any) -> Iterator[tuple[str, Any]]:
         base = container_base(value)
         if base is not None:
-            kind = _Dict if issubclass(base, dict) else _Items
+            kind = DictPart if issubclass(base, dict) else ItemsPart
             yield from self._part(path, kind(value))
         if (base is None or base is not type(value)) and _has_attributes(value):
-            yield from self._part(path, _Attributes(value))
+            yield from self._part(path, AttributesPart(value))
         if base is not type(value) and hasattr(type(value), "__dict__"):
             yield path, type(value)
 
     def _function(self, path: str, function: types.FunctionType, own: bool) -> Iterator[tuple[str, Any]]:
         if not own and not _is_own(function.__code__.co_filename):
             return
-        yield from self._part(path, _Names(vars(function), self.ignored))
+        yield from self._part(path, NamesPart(vars(function), self.ignored))
         yield from ((f"{path} default {name}", value) for name, value in (function.__kwdefaults__ or {}).items())
         yield from ((f"{path} default {number}", value) for number, value in enumerate(function.__defaults__ or ()))
         if function.__closure__:
             yield from self._part(
-                path, _Cells(dict(zip(function.__code__.co_freevars, function.__closure__, strict=True)))
+                path, CellsPart(dict(zip(function.__code__.co_freevars, function.__closure__, strict=True)))
             )
         space = function.__globals__
         if id(space) not in self._seen:
             self._seen[id(space)] = space
-            yield from self._part("global", _Names(space, self.ignored))
+            yield from self._part("global", NamesPart(space, self.ignored))
 
-    def _part(self, path: str, part: _Part) -> Iterator[tuple[str, Any]]:
+    def _part(self, path: str, part: Part) -> Iterator[tuple[str, Any]]:
         part.path = path
         part.then = part.now()
         self._parts.append(part)
@@ -218,187 +221,6 @@ def _of_python() -> dict[int, Any]:
     return {id(value): value for value in values if issubclass(type(value), dict | list | set)}
 
 
-class _Part(ABC):
-    """Something whose contents can be put back; `then` is what they were."""
-
-    path = ""
-    then: dict[Any, Any]
-    ordered = False
-
-    def __init__(self, owner: Any) -> None:
-        self._owner = owner
-
-    @abstractmethod
-    def now(self) -> dict[Any, Any]:
-        """Its contents, by name or position."""
-
-    def before(self) -> dict[Any, Any]:
-        return self.then
-
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        """Exchange its contents `now` for these, as far as possible."""
-        for key in now.keys() - contents.keys():
-            self.drop(key)
-        for key, value in contents.items():
-            if now.get(key, _GONE) is not value:
-                self.set(key, value)
-
-    def set(self, key: Any, value: Any) -> None:
-        self._owner[key] = value
-
-    def drop(self, key: Any) -> None:
-        del self._owner[key]
-
-    def step(self, key: Any) -> str:
-        return f".{key}" if isinstance(key, str) else f"[{key!r:.60}]"
-
-    def same(self, then: dict[Any, Any], now: dict[Any, Any]) -> bool:
-        if len(now) != len(then) or (self.ordered and list(now) != list(then)):
-            return False
-        return all(_same(value, now.get(key, _GONE)) for key, value in then.items())
-
-    def changes(self, found: Outline, *, copies: bool = True) -> None:
-        then, now = self.before(), self.now()
-        if self.same(then, now):
-            return
-        if self.ordered:
-            found.values[f"{self.path} keys"] = [str(key)[:100] for key in now]
-        for key in {**then, **now}:
-            if key not in now:
-                found.values[f"{self.path}{self.step(key)}"] = "gone"
-            elif not _same(then.get(key, _GONE), now[key]):
-                outlined(now[key], f"{self.path}{self.step(key)}", found, copies=copies)
-
-    def restore(self) -> None:
-        then, now = self.before(), self.now()
-        if not self.same(then, now):
-            self.put(then, now)
-
-
-class _Dict(_Part):
-    ordered = True
-
-    def now(self) -> dict[Any, Any]:
-        return dict(dict.items(self._owner))
-
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        base = container_base(self._owner)
-        for key in now:
-            base.__delitem__(self._owner, key)
-        for key, value in contents.items():
-            base.__setitem__(self._owner, key, value)
-
-
-class _Names(_Dict):
-    """The names of a module, or the attributes of a function, without those `ignored` and without modules imported
-    since: Python keeps these, and imports none twice.
-    """
-
-    ordered = False
-
-    def __init__(self, owner: dict[str, Any], ignored: set[str]) -> None:
-        super().__init__(owner)
-        self._ignored = ignored
-
-    def now(self) -> dict[Any, Any]:
-        every = super().now()
-        known = every.keys() | self._ignored
-        names = {k: v for k, v in every.items() if k not in self._ignored and not _is_dynamos(k, v, known)}
-        then: dict[Any, Any] = getattr(self, "then", names)
-        return {k: v for k, v in names.items() if k in then or not isinstance(v, types.ModuleType)}
-
-    def before(self) -> dict[Any, Any]:
-        return {key: value for key, value in self.then.items() if key not in self._ignored}
-
-
-class _Items(_Part):
-    """A list, deque, set or tuple."""
-
-    ordered = True
-
-    def now(self) -> dict[Any, Any]:
-        base = container_base(self._owner)
-        return dict(enumerate(base.__iter__(self._owner)))
-
-    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
-        base = container_base(self._owner)
-        if base in (list, deque, set):
-            base.clear(self._owner)
-            (base.update if base is set else base.extend)(self._owner, list(contents.values()))
-
-
-class _Attributes(_Part):
-    """The attributes of an object, set and deleted without its class's own methods for that."""
-
-    def __init__(self, owner: Any, without: frozenset[str] = frozenset()) -> None:
-        super().__init__(owner)
-        self._without = without
-        self._slots = {
-            slot.__name__: slot
-            for kind in type(owner).__mro__ if "__slots__" in vars(kind)
-            for slot in vars(kind).values() if isinstance(slot, types.MemberDescriptorType)
-        }  # fmt: skip
-
-    def now(self) -> dict[Any, Any]:
-        found = {k: v for k, v in getattr(self._owner, "__dict__", {}).items() if k not in self._without}
-        for name, slot in self._slots.items():
-            with contextlib.suppress(AttributeError):
-                found[name] = slot.__get__(self._owner)
-        return found
-
-    def set(self, key: Any, value: Any) -> None:
-        if key in self._slots:
-            self._slots[key].__set__(self._owner, value)
-        else:
-            self._owner.__dict__[key] = value
-
-    def drop(self, key: Any) -> None:
-        self._slots[key].__delete__(self._owner) if key in self._slots else self._owner.__dict__.pop(key, None)
-
-
-class _OfClass(_Part):
-    """What a class holds besides its methods."""
-
-    def now(self) -> dict[Any, Any]:
-        return {
-            key: value
-            for key, value in vars(self._owner).items()
-            if not key.startswith("__") and not isinstance(value, (property, types.MemberDescriptorType))
-        }
-
-    def set(self, key: Any, value: Any) -> None:
-        with contextlib.suppress(AttributeError, TypeError):
-            setattr(self._owner, key, value)
-
-    def drop(self, key: Any) -> None:
-        with contextlib.suppress(AttributeError, TypeError):
-            delattr(self._owner, key)
-
-
-class _Cells(_Part):
-    """The variables that a function closes over, by name."""
-
-    def now(self) -> dict[Any, Any]:
-        found = {}
-        for name, cell in self._owner.items():
-            with contextlib.suppress(ValueError):  # Not filled yet.
-                found[name] = cell.cell_contents
-        return found
-
-    def set(self, key: Any, value: Any) -> None:
-        self._owner[key].cell_contents = value
-
-    def drop(self, key: Any) -> None:
-        pass
-
-
-class _Environment(_Part):
-    """The environment variables, except those of torch and of the libraries below it."""
-
-    def now(self) -> dict[Any, Any]:
-        return {name: value for name, value in os.environ.items() if not name.startswith(OF_LIBRARIES)}
-
-
 @dataclass
 class _Tensor:
     path: str
@@ -425,89 +247,6 @@ class _Tensor:
                 self.tensor.detach_().requires_grad_(self._needs_grad)
 
 
-@dataclass
-class _Moving:
-    """An iterator or random generator with its position. Without `put` it cannot go back."""
-
-    path: str
-    value: Any
-    position: Callable[[Any], Any]
-    put: Callable[[Any, Any], None] | None = None
-    start: Any = None
-
-    def __post_init__(self) -> None:
-        self.start = self.position(self.value)
-
-
-def _moving(path: str, value: Any) -> _Moving | None:
-    if isinstance(value, torch.Generator):
-        return _Moving(
-            path, value, lambda each: each.get_state().numpy().tobytes(),
-            lambda each, state: each.set_state(torch.frombuffer(bytearray(state), dtype=torch.uint8)),
-        )  # fmt: skip
-    if isinstance(value, random.Random):
-        return _Moving(path, value, lambda each: each.getstate(), lambda each, state: each.setstate(state))
-    if isinstance(value, types.GeneratorType):
-        return _Moving(path, value, _of_generator)
-    if isinstance(value, io.IOBase):
-        return _Moving(path, value, _of_file)
-    if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
-        put = (lambda each, state: each.__setstate__(state[-1])) if hasattr(value, "__setstate__") else None
-        return _Moving(path, value, _of_iterator, put)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray) and value.dtype != object:
-        return _Moving(path, value, _of_array, _put_array)
-    numpy_random = sys.modules.get("numpy.random")
-    if isinstance(value, getattr(numpy_random, "Generator", ())):
-        return _Moving(
-            path, value, lambda each: pickle.dumps(each.bit_generator.state),
-            lambda each, state: setattr(each.bit_generator, "state", pickle.loads(state)),
-        )  # fmt: skip
-    if isinstance(value, getattr(numpy_random, "RandomState", ())):
-        return _Moving(
-            path, value, lambda each: pickle.dumps(each.get_state()),
-            lambda each, state: each.set_state(pickle.loads(state)),
-        )  # fmt: skip
-    return None
-
-
-def _of_generator(generator: types.GeneratorType[Any, Any, Any]) -> Any:
-    frame = generator.gi_frame
-    if frame is None:
-        return None
-    return frame.f_lasti, [repr(value) for value in frame.f_locals.values() if isinstance(value, SCALARS)]
-
-
-def _of_file(file: Any) -> int:
-    with contextlib.suppress(Exception):
-        return int(file.tell())
-    return 0
-
-
-def _of_iterator(iterator: Any) -> Any:
-    try:
-        _, given, *state = iterator.__reduce__()
-    except Exception:
-        return None
-    return [each for each in (*given, *state) if isinstance(each, SCALARS)]
-
-
-def _of_array(array: Any) -> tuple[Any, Any]:
-    """Its contents and mask, read below its class (numpy.ma.masked fails otherwise)."""
-    numpy = sys.modules["numpy"]
-    masked = numpy.ma.getmaskarray(array).tobytes() if numpy.ma.isMaskedArray(array) else None
-    return numpy.asarray(array).tobytes(), masked
-
-
-def _put_array(array: Any, state: tuple[bytes, bytes | None]) -> None:
-    numpy = sys.modules["numpy"]
-    held, masked = state
-    if array.flags.writeable:
-        numpy.asarray(array)[...] = numpy.frombuffer(held, dtype=array.dtype).reshape(array.shape)
-        if masked is not None:
-            array.mask = numpy.frombuffer(masked, dtype=bool).reshape(array.shape)
-
-
 class Remembering:
     """The functions that cached results (functools.lru_cache) while something was `watched`."""
 
@@ -532,23 +271,6 @@ class Remembering:
 
 def _is_of_torch(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] == "torch"
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is other:
-        return True
-    return type(one) is type(other) and isinstance(one, SCALARS) and repr(one) == repr(other)
-
-
-def _is_dynamos(name: str, value: Any, scope: Collection[str]) -> bool:
-    """Whether Dynamo put it among globals: the result of a constant function `name` is called the same, with a number,
-    and `sub_name` for a function `_name`.
-    """
-    function = name.removeprefix("sub")
-    names = (function, re.sub(r"_\d+$", "", function))
-    if _OF_DYNAMO.match(name) or (name != function and any(each in scope for each in names)):
-        return True
-    return type(value) in SCALARS and not constant_functions().isdisjoint(names)
 
 
 def _has_attributes(value: Any) -> bool:
