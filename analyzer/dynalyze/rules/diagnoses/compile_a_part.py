@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dynalyze.files.paths import library_of
 from dynalyze.report import Example, Impact, Region, Report
 from dynalyze.rules.report_queries import ids
-from dynalyze.rules.rule import Ranked, Rule, severity_of
+from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
 from dynalyze.text.amounts import listed
 
 _MOST_PARTS = 4
@@ -41,7 +41,9 @@ def _measured(parts: list[Region]) -> bool:
 
 
 def _foreign(report: Report) -> bool:
-    return all(library_of(found.location.file) for found in report.graph_breaks)
+    """Whether all breaks are in libraries, and no rule knows a way out of them."""
+    owned = break_owners(report)
+    return all(library_of(found.location.file) and found.id not in owned for found in report.graph_breaks)
 
 
 def _gains(part: Region, report: Report) -> bool:

@@ -66,6 +66,8 @@ _REFUSED = "only support fp16 and bf16"
 )
 def flash_attention_float32(report: Report) -> Iterator[Ranked]:
     calls = queries.calls_of(report, "flash_attn")
+    if calls and all(call.query and call.value and call.query.dtype != call.value.dtype for call in calls):
+        return  # A type of its own for query and key is another matter: attention-mixed-dtypes.
     wide = [call for call in calls if call.query is not None and call.query.dtype == "float32"]
     place = queries.place_of(report, wide[0]) if wide else None
     # The compile that ended in flash-attn's own words, or whatever else holds them.
