@@ -9,7 +9,7 @@ import msgspec
 
 from dynalyze.audit.policy import Policy, WaiverRule
 from dynalyze.audit.verdict import judge_policy
-from dynalyze.audit.waivers import Baseline, Known
+from dynalyze.audit.waivers import AuditBaseline, Known
 from dynalyze.report import Report
 from dynalyze.report.measurements import Accuracy
 from dynalyze.rules.rule import judge
@@ -52,7 +52,7 @@ def failed_report() -> Report:
     )
     policy = Policy("/home/me/pyproject.toml", min_speedup=1.2, waivers=waivers, asked=frozenset({"min-speedup"}))
     gone = Known("0" * 32, "graph-break", "model.py", "forward")
-    report.policy = judge_policy(report, policy, Baseline("/home/me/known.json", (gone,)))
+    report.policy = judge_policy(report, policy, AuditBaseline("/home/me/known.json", (gone,)))
     return report
 
 

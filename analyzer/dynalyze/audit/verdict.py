@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dynalyze.audit.policy import Policy
-from dynalyze.audit.waivers import Baseline, Excused, excused_findings
+from dynalyze.audit.waivers import AuditBaseline, Excused, excused_findings
 from dynalyze.bench import MIN_PAIRS
 from dynalyze.facts.audit import search_of, wrong_answers, wrong_tensor
 from dynalyze.facts.why_not_compiled import costly
@@ -284,7 +284,7 @@ def judged(report: Report) -> Report:
     return whole
 
 
-def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Callable[[Report], PolicyVerdict]:
+def conclusion(report: Report, policy: Policy, baseline: AuditBaseline | None) -> Callable[[Report], PolicyVerdict]:
     """A function that gives the verdict on a report once it has been cleaned of what may not be shown.
 
     Waivers and the baseline are matched now, with code and all values at hand: leaving these out of a report does not
@@ -295,7 +295,7 @@ def conclusion(report: Report, policy: Policy, baseline: Baseline | None) -> Cal
 
 
 def judge_policy(
-    report: Report, policy: Policy, baseline: Baseline | None = None, *, excused: Excused | None = None
+    report: Report, policy: Policy, baseline: AuditBaseline | None = None, *, excused: Excused | None = None
 ) -> PolicyVerdict:
     """Whether the run may ship. The rules have judged the report before.
 

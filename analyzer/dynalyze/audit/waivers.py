@@ -53,14 +53,14 @@ class _Document(msgspec.Struct, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Baseline:
+class AuditBaseline:
     """The known findings, and their file."""
 
     source: str
     findings: tuple[Known, ...] = ()
 
 
-def read_baseline(path: Path) -> Baseline:
+def read_baseline(path: Path) -> AuditBaseline:
     """The baseline in a file; raises UsageError if it is unreadable, or of another version."""
     try:
         document = read_document(read_input(path), _Document)
@@ -74,7 +74,7 @@ def read_baseline(path: Path) -> Baseline:
         raise UsageError(
             f"--baseline {path}: its baseline_version is {document.baseline_version}, this dynalyze reads {_VERSION}"
         )
-    return Baseline(str(path), tuple(document.findings))
+    return AuditBaseline(str(path), tuple(document.findings))
 
 
 def known_of(findings: list[Finding], report: Report) -> list[Known]:
@@ -127,7 +127,7 @@ class Excused:
         return waivers, [found for key, found in pairs if key in self.new]
 
 
-def excused_findings(report: Report, policy: Policy, baseline: Baseline | None = None) -> Excused:
+def excused_findings(report: Report, policy: Policy, baseline: AuditBaseline | None = None) -> Excused:
     """What does not count today in a judged report: call it before anything is left out.
 
     Findings known by the baseline pass too; those that it lacks, and nobody waived, are new.

@@ -52,7 +52,7 @@ def advise(prices: Prices, places: Places) -> None:
                 group.advice = _ADVICE.get(group.holds, "")
 
 
-class Record:
+class CompiledRecord:
     """What the measuring process compiled: breaks and compilations, by compile id."""
 
     def __init__(self, run: RunLog, folder: str) -> None:

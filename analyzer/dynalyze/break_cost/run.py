@@ -14,7 +14,7 @@ from dynalyze.bench import stats
 from dynalyze.bench.extras import RowBench
 from dynalyze.bench.schedule import RecordedProcess, loaded, recording, timed_turns
 from dynalyze.bench.workers import Worker, WorkerFailed
-from dynalyze.break_cost.attribution import Record, advise, guards_are_dear
+from dynalyze.break_cost.attribution import CompiledRecord, advise, guards_are_dear
 from dynalyze.break_cost.child import TakeApart
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice, prices_of
 from dynalyze.break_cost.rules import STAYS
@@ -44,7 +44,7 @@ class BreakCost:
 
     def measure(self, process: RecordedProcess, seconds: float, notes: list[str]) -> Prices:
         answer = process.worker.ask(TakeApart(seconds))
-        found = Record(process.run, process.torch_folder).prices(answer)
+        found = CompiledRecord(process.run, process.torch_folder).prices(answer)
         if guards_are_dear(found):
             advise(found, Places(process.torch_folder))
         if (waited := found.waited or 0.0) > _BUSY:
@@ -125,7 +125,7 @@ def _timed(bench: RowBench, workers: list[Worker], found: SettingPrice, breaks: 
     """The samples of a pair; none if `found` has a problem."""
     warmed = [worker.ask(recording(bench.budget)) for worker in workers]
     other = workers[1]
-    left = Record(read_run(other.folder), warmed[1].torch_folder).breaks
+    left = CompiledRecord(read_run(other.folder), warmed[1].torch_folder).breaks
     found.left = len(left)
     found.stays = [each.place for each in breaks if each.place.at in {one.location.at for one in left}]
     if len(found.stays) == len(breaks):

@@ -77,7 +77,7 @@ def run_elsewhere(observation: Observation, say: Progress) -> CacheComparison:
     one left it.
     """
     with TemporaryFolder() as folder:
-        place = _Place(folder)
+        place = _CacheFolders(folder)
         say("first start, with an empty cache")
         cold = _run(replace(observation, settings=_SAVE.format(file=str(place.artifacts))), place.cache)
         if (why_not := _not_to_compare(cold)) is not None:
@@ -105,7 +105,7 @@ def run_elsewhere(observation: Observation, say: Progress) -> CacheComparison:
         return found
 
 
-class _Place:
+class _CacheFolders:
     """Where a filled cache is kept, and where starts find it."""
 
     def __init__(self, folder: Path) -> None:
@@ -119,7 +119,7 @@ class _Place:
             shutil.copytree(self.kept, cache, dirs_exist_ok=True)
 
 
-def _moves(observation: Observation, place: _Place) -> Iterator[tuple[Way, Observation | str, Path]]:
+def _moves(observation: Observation, place: _CacheFolders) -> Iterator[tuple[Way, Observation | str, Path]]:
     """Starts elsewhere with their cache folder; a text says why there is none."""
     yield "again", observation, place.cache
     home = place.folder / "home"

@@ -29,7 +29,7 @@ from dynalyze.text.escape import say
 if TYPE_CHECKING:
     from dynalyze.audit.policy import Policy
     from dynalyze.audit.run import AuditRequest
-    from dynalyze.audit.waivers import Baseline
+    from dynalyze.audit.waivers import AuditBaseline
     from dynalyze.launch.spec import TargetSpec
     from dynalyze.report import Report
 
@@ -115,7 +115,7 @@ def _each_of_project(context: click.Context) -> int:
     return min(statuses, key=lambda each: WORST_FIRST.index(each) if each in WORST_FIRST else -1)
 
 
-def _baseline(options: dict[str, Any]) -> Baseline | None:
+def _baseline(options: dict[str, Any]) -> AuditBaseline | None:
     """What is known so far; with --update-baseline the run itself says so."""
     from dynalyze.audit.waivers import read_baseline
 
@@ -156,10 +156,10 @@ def _request(context: click.Context, options: dict[str, Any], target: TargetSpec
     )  # fmt: skip
 
 
-def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> Baseline | None:
+def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> AuditBaseline | None:
     """The baseline of this run, written; an earlier one stays if the run did not finish."""
     from dynalyze.audit.verdict import judged
-    from dynalyze.audit.waivers import Baseline, excused_findings, known_of, read_baseline, to_json
+    from dynalyze.audit.waivers import AuditBaseline, excused_findings, known_of, read_baseline, to_json
 
     path = Path(file)
     if report.outcome.status != "complete":
@@ -169,4 +169,4 @@ def _updated(report: Report, policy: Policy, file: str, *, hide_names: bool) -> 
     counting = excused_findings(whole, policy).counting(whole.findings)
     known = known_of(counting, whole)
     write_whole(path, to_json(known, hide_names=hide_names))
-    return Baseline(str(path), tuple(known))
+    return AuditBaseline(str(path), tuple(known))

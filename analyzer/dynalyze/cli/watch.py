@@ -15,7 +15,7 @@ from dynalyze.text.escape import say
 
 if TYPE_CHECKING:
     from dynalyze.watch.live import LiveView
-    from dynalyze.watch.metrics import Metrics
+    from dynalyze.watch.metrics import JobMetrics
     from dynalyze.watch.records import Notice
     from dynalyze.watch.run import Watcher
     from dynalyze.watch.tensorboard import Board
@@ -103,7 +103,7 @@ def _watcher(folder: Path, options: dict[str, Any], stack: contextlib.ExitStack,
     stack.callback(alerts.close)
     view: LiveView | None = None
     board: Board | None = None
-    metrics: Metrics | None = None
+    metrics: JobMetrics | None = None
     if live and not streamed and sys.stdout.isatty():
         from dynalyze.watch.live import LiveView
 
@@ -130,9 +130,9 @@ def _watcher(folder: Path, options: dict[str, Any], stack: contextlib.ExitStack,
     if board is not None:
         stack.callback(lambda: board.close(watcher.rows()))
     if options["metrics_port"] is not None:
-        from dynalyze.watch.metrics import Metrics
+        from dynalyze.watch.metrics import JobMetrics
 
-        metrics = Metrics(watcher.job, options["metrics_port"])
+        metrics = JobMetrics(watcher.job, options["metrics_port"])
         stack.callback(metrics.close)
     return watcher
 

@@ -39,7 +39,7 @@ Texts = Mapping[str, str]
 
 
 @dataclass
-class Compiled:
+class CompiledCalls:
     """What the calls compile with some version of the code."""
 
     breaks: list[GraphBreak] = field(default_factory=list)
@@ -47,10 +47,10 @@ class Compiled:
 
 
 @dataclass
-class Checked(CheckResult):
+class CheckedChange(CheckResult):
     """What the process found about a change, and what it compiles; `after` is None if nothing was compiled."""
 
-    after: Compiled | None = None
+    after: CompiledCalls | None = None
 
     @property
     def reason(self) -> str:
@@ -62,7 +62,7 @@ class Checked(CheckResult):
 class UnchangedCode:
     """What the unchanged code compiles; `problem` says why nothing can be verified about it."""
 
-    compiled: Compiled = field(default_factory=Compiled)
+    compiled: CompiledCalls = field(default_factory=CompiledCalls)
     repeatable: bool = True
     problem: str = ""
     share: CompiledOperators | None = None
@@ -76,7 +76,7 @@ class FixState:
 
     texts: dict[str, str]
     settings: dict[str, object]
-    compiled: Compiled
+    compiled: CompiledCalls
     loses: frozenset[str] = frozenset()
     effects: frozenset[str] = frozenset()
     changed: bool = False
@@ -141,14 +141,14 @@ class ChangeProcess:
             for file, line, values in answer.places
         }
 
-    def check(self, texts: Texts, request: CheckRequest) -> Checked:
+    def check(self, texts: Texts, request: CheckRequest) -> CheckedChange:
         """Compare files with these texts with the unchanged files, as the request asks."""
         try:
             result = self._ask(CheckChange(asdict(replace(request, changes=self.changes(texts)))))
         except WorkerFailed as failure:
             self._end((None, None, None))
-            return Checked(failure.message)
-        found = Checked(**vars(result))
+            return CheckedChange(failure.message)
+        found = CheckedChange(**vars(result))
         if found.problem or found.folder is None:
             return found
         if (missed := _UNREACHED.fullmatch(found.draws.unproved)) and missed[1] in self._broken:
@@ -164,7 +164,7 @@ class ChangeProcess:
             for path, text in texts.items() if text != self.originals[path]
         ]  # fmt: skip
 
-    def _note_broken(self, compiled: Compiled, texts: Texts) -> None:
+    def _note_broken(self, compiled: CompiledCalls, texts: Texts) -> None:
         """Remember where compiled calls break, by lines of the unchanged code."""
         for each in (broken.location for broken in compiled.breaks):
             before = self.originals.get(each.file, "")
@@ -191,7 +191,7 @@ class ChangeProcess:
             worker, self._worker = self._worker, None
             worker.__exit__(*error)
 
-    def _compiled(self, name: str, texts: Texts | None = None) -> Compiled:
+    def _compiled(self, name: str, texts: Texts | None = None) -> CompiledCalls:
         assert self._worker is not None
         run = read_run(self._worker.folder / name)
         places, sources = Places(self._folder), Sources(run, texts=texts)
@@ -199,4 +199,4 @@ class ChangeProcess:
         breaks = graph_breaks(run, places, sources, registry(self._folder), compiled)
         again = recompiles(run, compiled, breaks)
         graphs = sum(1 for each in compiled if each.status in ("compiled", "broken") and each.ops)
-        return Compiled(breaks, CompileCounts(len(breaks), graphs, len(again)))
+        return CompiledCalls(breaks, CompileCounts(len(breaks), graphs, len(again)))

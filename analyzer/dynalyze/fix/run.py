@@ -21,7 +21,7 @@ from dynalyze.capture.fixing.records import CheckRequest, SourceChange
 from dynalyze.files.paths import working_folder
 from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.gates import Gates, GateVerdict, less_compiled
-from dynalyze.fix.proof import DRAWS, Attempt, ChangeProcess, Checked, FixState, UnchangedCode
+from dynalyze.fix.proof import DRAWS, Attempt, ChangeProcess, CheckedChange, FixState, UnchangedCode
 from dynalyze.fix.search import FixSearch, evidence_of, reason_against
 from dynalyze.fix.settings import SettingCandidate, as_python, candidates, gone, merged, no_better, title_of
 from dynalyze.fix.source_files import changed, is_library, patch_of, patch_of_file, same_break, source_of
@@ -314,7 +314,7 @@ class FixSession:
     def _judged(self, given: GivenChange, process: ChangeProcess | None, baseline: UnchangedCode) -> FixResult:
         """Verify the given change as the only fix of the report."""
         report, fixed = self._report, self._fixed
-        tried = Checked(baseline.problem)
+        tried = CheckedChange(baseline.problem)
         if process is not None and not baseline.problem:
             process.originals = dict(given.originals)
             self._progress("comparing the calls before and after")
@@ -456,7 +456,7 @@ def _moved(
     return gone, [each for each in after if not any(same_break(one, each, originals, texts) for one in before)]
 
 
-def _unseen(sides: Sequence[BranchSide], tried: Checked) -> list[str]:
+def _unseen(sides: Sequence[BranchSide], tried: CheckedChange) -> list[str]:
     """What no call reached: a side of a branch of the unchanged code, or a new line."""
     known = [f"no call takes the side at {line_words(each.place)}" for each in sides if not each.taken]
     new = [f"no call runs all of line {line} of the changed {Path(file).name}" for file, line in tried.unrun]

@@ -22,7 +22,7 @@ from dynalyze.fix.proof import (
     WHOLE_SECONDS,
     Attempt,
     ChangeProcess,
-    Checked,
+    CheckedChange,
     FixState,
     UnchangedCode,
     operators_of,
@@ -226,11 +226,11 @@ class FixSearch:
         ended = (each for each in self.baseline.breaks if self._find(self.state, each) is not None)
         attempt.ends = [each for each in ended if self._find(state, each) is None]
 
-    def evidence(self, tried: Checked, before: CompileCounts) -> Evidence:
+    def evidence(self, tried: CheckedChange, before: CompileCounts) -> Evidence:
         """The record of what was run for a change; `before` is what the calls compiled without it."""
         return evidence_of(tried, calls=self._calls, before=before, share=self._share)
 
-    def _check(self, state: FixState, **asked: Any) -> Checked:
+    def _check(self, state: FixState, **asked: Any) -> CheckedChange:
         return self.process.check(state.texts, CheckRequest(settings=state.settings, **asked))
 
     def _follow(
@@ -367,7 +367,7 @@ def _with(state: FixState, proposal: Proposal) -> FixState:
     )  # fmt: skip
 
 
-def reason_against(tried: Checked, loses: frozenset[str]) -> str:
+def reason_against(tried: CheckedChange, loses: frozenset[str]) -> str:
     """What speaks against a compared change; "" for nothing. Side effects of `loses` may be missing."""
     if reason := tried.reason or tried.draws.different:
         return reason
@@ -376,7 +376,7 @@ def reason_against(tried: Checked, loses: frozenset[str]) -> str:
     return f"side effects differ: {unwanted[0]}" if unwanted else tried.draws.unproved
 
 
-def _worst(tried: Checked) -> Equality:
+def _worst(tried: CheckedChange) -> Equality:
     if tried.difference or tried.draws.different:
         return "different"
     bitwise = all(each.equality == "bitwise" for each in tried.own.values())
@@ -392,7 +392,9 @@ def _places(broken: GraphBreak) -> list[Location]:
     return [place for place in reversed(above) if not _LIBRARY.search(place.file)][:1]
 
 
-def evidence_of(tried: Checked, *, calls: int, before: CompileCounts, share: CompiledOperators | None) -> Evidence:
+def evidence_of(
+    tried: CheckedChange, *, calls: int, before: CompileCounts, share: CompiledOperators | None
+) -> Evidence:
     """The record of what was run for a change; `calls` is how many the program makes itself, and `share` what of them
     was compiled before.
     """

@@ -26,7 +26,7 @@ from dynalyze.capture.torch_private.dynamo import compile_seconds
 from dynalyze.capture.trace_records import hit_limit
 from dynalyze.watch.child.events import RankSeen, RankState, StepReached, StepSlow
 from dynalyze.watch.follow import Read
-from dynalyze.watch.records import Compiled, JobRank
+from dynalyze.watch.records import JobRank, TimelineCompile
 
 WARM_AFTER = 10
 """Steps in a row without a compile after which a rank is warm."""
@@ -95,7 +95,7 @@ class Change:
 
 
 @dataclass
-class Process:
+class RankProcess:
     """One process of the job, as known from its events and states."""
 
     name: str
@@ -131,7 +131,7 @@ class Process:
         return self.seen.world or self.state.world, self.seen.restart or self.state.restart
 
     def lives(self, now: float) -> bool:
-        """Whether it still runs, as far as this machine can tell; `now` is by the clock of `Job.renew`."""
+        """Whether it still runs, as far as this machine can tell; `now` is by the clock of `JobState.renew`."""
         if self.state.ended:
             return False
         if self.host == platform.node():
@@ -153,7 +153,7 @@ class Process:
         return self.warm
 
 
-class Job:
+class JobState:
     """`first` and `last` are the times of the job's first and last event, in seconds since 1970.
 
     `on_compile` is called at the end of each compile. A compile's notice is due after `patience` seconds; by default
@@ -162,8 +162,8 @@ class Job:
 
     def __init__(self, patience: float | None = None) -> None:
         self._patience = patience
-        self.on_compile: Callable[[Process, Compile], None] = lambda process, compile: None
-        self.processes: dict[str, Process] = {}
+        self.on_compile: Callable[[RankProcess, Compile], None] = lambda process, compile: None
+        self.processes: dict[str, RankProcess] = {}
         self.first = self.last = 0.0
         self.compiled: collections.deque[tuple[str, Compile]] = collections.deque(maxlen=_MOST_COMPILES)
         self._pending: list[Change] = []
@@ -216,12 +216,12 @@ class Job:
                     compile.reported = True
                     yield compile
 
-    def live(self) -> list[Process]:
+    def live(self) -> list[RankProcess]:
         """Processes that have not ended and that no elastic restart has replaced."""
         latest = max((each.group[1] for each in self.processes.values()), default=0)
         return [each for each in self.processes.values() if not each.state.ended and each.group[1] == latest]
 
-    def peers(self, change: Change) -> list[Process]:
+    def peers(self, change: Change) -> list[RankProcess]:
         """The ranks that step together with those of a change and compiled nothing in it."""
         groups = {self.processes[each].group for each in change.processes}
         return [
@@ -267,15 +267,17 @@ class Job:
         """The report's records of these processes."""
         return [self._row(number, self.processes[name], now) for number, name in enumerate(names)]
 
-    def timeline(self, names: list[str]) -> list[Compiled]:
+    def timeline(self, names: list[str]) -> list[TimelineCompile]:
         """The latest compiles, in order."""
         numbers = {name: number for number, name in enumerate(names)}
         return [
-            Compiled(numbers[name], each.step, round(each.began - self.first, 3), round(each.seconds, 3), each.again)
+            TimelineCompile(
+                numbers[name], each.step, round(each.began - self.first, 3), round(each.seconds, 3), each.again
+            )
             for name, each in self.compiled
         ]
 
-    def _row(self, number: int, process: Process, now: float) -> JobRank:
+    def _row(self, number: int, process: RankProcess, now: float) -> JobRank:
         state = process.state
         return JobRank(
             number, process.rank, process.host, process.started.pid, process.group[1],
@@ -286,13 +288,13 @@ class Job:
             round(max(state.compile_seconds, process.compile_seconds), 3), round(process.waited, 3),
         )  # fmt: skip
 
-    def _process(self, name: str, event: Event | None) -> Process:
-        process = self.processes.setdefault(name, Process(name))
+    def _process(self, name: str, event: Event | None) -> RankProcess:
+        process = self.processes.setdefault(name, RankProcess(name))
         if isinstance(event, ProcessStarted):
             process.started = event
         return process
 
-    def _add(self, process: Process, event: CompilerEvent) -> None:
+    def _add(self, process: RankProcess, event: CompilerEvent) -> None:
         compile = process.open.get(event.key)
         if compile is None:
             compile = process.open[event.key] = Compile(process.name, process.step, event.at)
@@ -305,7 +307,7 @@ class Job:
             process.recompiles += not event.id.endswith("/0")
         compile.events.append(event)
 
-    def _end(self, process: Process, event: CompileEnded, now: float) -> None:
+    def _end(self, process: RankProcess, event: CompileEnded, now: float) -> None:
         took = compile_seconds(event.metrics)
         process.compile_seconds += took
         if event.backward:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dynalyze.text.errors import UsageError
-from dynalyze.watch.job import Job
+from dynalyze.watch.job import JobState
 from dynalyze.watch.records import JobRank, Notice
 
 COUNTS: dict[str, tuple[str, Callable[[JobRank], float]]] = {
@@ -20,13 +20,13 @@ COUNTS: dict[str, tuple[str, Callable[[JobRank], float]]] = {
 _BUCKETS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
 
 
-class Metrics:
+class JobMetrics:
     """Serves the counts of a job at `[ADDRESS:]PORT`, 127.0.0.1 unless an address is given.
 
     Raises UsageError where that cannot be, or prometheus-client is missing.
     """
 
-    def __init__(self, job: Job, where: str) -> None:
+    def __init__(self, job: JobState, where: str) -> None:
         try:
             import prometheus_client as prometheus
         except ImportError as error:

@@ -15,7 +15,7 @@ from dynalyze.report import Location, Report, Target
 from dynalyze.rules.recompile_advice import what_changed
 from dynalyze.rules.recompile_series import gather
 from dynalyze.text.amounts import count_of, duration, listed
-from dynalyze.watch.job import Change, Compile, Job, Process
+from dynalyze.watch.job import Change, Compile, JobState, RankProcess
 from dynalyze.watch.records import Notice
 
 _MOST_NOTICES = 2000
@@ -28,7 +28,7 @@ _SHORT_WAIT = 0.05
 class Notices:
     """Makes the notices of a job and keeps the latest; `untold` counts changes that were held back."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: JobState) -> None:
         self.latest: collections.deque[Notice] = collections.deque(maxlen=_MOST_NOTICES)
         self.untold = 0
         self._job = job
@@ -68,7 +68,7 @@ class Notices:
             notice.alone, notice.waited, notice.again = alone, {} if number else waited, 0 if number else again
         yield from found.values()
 
-    def _of_process(self, process: Process, compiles: Sequence[Compile]) -> Iterator[Notice]:
+    def _of_process(self, process: RankProcess, compiles: Sequence[Compile]) -> Iterator[Notice]:
         """The notices of one rank's compiles."""
         report = _report(process, compiles)
         free, limited = gather(report)
@@ -188,7 +188,7 @@ def _function(location: Location | None) -> str:
     return f"{location.function} ({location.short})" if location.function else location.short
 
 
-def _report(process: Process, compiles: Sequence[Compile]) -> Report:
+def _report(process: RankProcess, compiles: Sequence[Compile]) -> Report:
     """A report of a few compiles of one process, without findings."""
     events = [event for each in compiles for event in each.events]
     run = RunLog([ProcessLog(0, process.started, list(events))])

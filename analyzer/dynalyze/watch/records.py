@@ -66,7 +66,7 @@ class JobRank(msgspec.Struct):
     waited_seconds: float
 
 
-class Compiled(msgspec.Struct):
+class TimelineCompile(msgspec.Struct):
     """A compile on the job's timeline: seconds since its beginning, and the step of the rank."""
 
     process: int
@@ -82,7 +82,7 @@ class Job(msgspec.Struct):
     seconds: float
     ranks: list[JobRank] = []
     notices: list[Notice] = []
-    compiles: list[Compiled] = []
+    compiles: list[TimelineCompile] = []
     untold: int = 0
     lost_events: int = 0
 

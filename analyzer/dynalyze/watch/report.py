@@ -20,11 +20,11 @@ from dynalyze.files.paths import working_folder
 from dynalyze.report import Outcome, Report, Target, printable
 from dynalyze.text.amounts import count_of
 from dynalyze.text.errors import UsageError
-from dynalyze.watch.child.events import JOB_FILE, LeftOut
+from dynalyze.watch.child.events import JOB_FILE, EventsLeftOut
 from dynalyze.watch.follow import JobLog, Read, is_job, read_job
-from dynalyze.watch.job import Job
+from dynalyze.watch.job import JobState
 from dynalyze.watch.notices import Notices
-from dynalyze.watch.records import Job as JobPart
+from dynalyze.watch.records import Job
 from dynalyze.watch.run import JobEnd, job_name
 
 _LOOK_SECONDS, _PATIENCE_SECONDS = 0.5, 60.0
@@ -62,9 +62,9 @@ def job_report(folder: Path, command: Sequence[str], ended: JobEnd | None = None
     return report
 
 
-def job_part(log: JobLog) -> JobPart:
+def job_part(log: JobLog) -> Job:
     """The job's part of the report, from all that its processes wrote."""
-    job = Job(_PATIENCE_SECONDS)
+    job = JobState(_PATIENCE_SECONDS)
     notices = Notices(job)
     looked = 0.0
     for at, read in heapq.merge(*map(_in_time, log.names, log.run.processes), key=lambda each: each[0]):
@@ -78,16 +78,16 @@ def job_part(log: JobLog) -> JobPart:
         job.processes[name].moved = state.at
     notices.news(now, job.last, over=True)
     lost = sum(state.lost for state in log.states.values())
-    return JobPart(
+    return Job(
         round(max(0.0, job.last - job.first), 3), job.rows(log.names, now), list(notices.latest),
         job.timeline(log.names), notices.untold, lost,
     )  # fmt: skip
 
 
-def _last_counts(log: JobLog) -> list[tuple[str, LeftOut]]:
+def _last_counts(log: JobLog) -> list[tuple[str, EventsLeftOut]]:
     """The last count of events left out, by process."""
     found = {name: event for name, one in zip(log.names, log.run.processes, strict=True) for event in one.events
-             if isinstance(event, LeftOut)}  # fmt: skip
+             if isinstance(event, EventsLeftOut)}  # fmt: skip
     return list(found.items())
 
 
@@ -99,7 +99,7 @@ def _in_time(name: str, process: ProcessLog) -> Iterator[tuple[float, Read]]:
         yield latest, Read(name, event)
 
 
-def _outcome(part: JobPart, ended: JobEnd | None, *, compiled: bool, job: str, folder: Path) -> Outcome:
+def _outcome(part: Job, ended: JobEnd | None, *, compiled: bool, job: str, folder: Path) -> Outcome:
     steps = max((row.steps for row in part.ranks), default=0)
     so_far = f"{count_of(len(part.ranks), 'process', 'processes')}, step {steps:,}"
     if ended is None:

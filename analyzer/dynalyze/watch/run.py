@@ -23,7 +23,7 @@ from dynalyze.text.errors import UsageError
 from dynalyze.text.escape import one_line
 from dynalyze.watch.child.events import BYTES_VARIABLE, FOLDER_VARIABLE, JOB_FILE
 from dynalyze.watch.follow import Follower, trace_logs
-from dynalyze.watch.job import Job
+from dynalyze.watch.job import JobState
 from dynalyze.watch.notices import Notices, line_of
 from dynalyze.watch.records import JobRank, Notice
 
@@ -49,7 +49,7 @@ class Watcher:
         shown_by: Sequence[Callable[[list[JobRank]], None]] = (),
         no_source: bool = False, redact: bool = False, show_values: bool = False,
     ) -> None:  # fmt: skip
-        self.job = Job()
+        self.job = JobState()
         self.failed: Notice | None = None
         self._follower = Follower(folder)
         self._notices = Notices(self.job)

@@ -13,7 +13,7 @@ from comparison_reports import MODEL, at, broken, compiled
 from comparison_reports import report as plain_report
 from dynalyze.audit.policy import Policy, with_options
 from dynalyze.audit.verdict import judge_policy
-from dynalyze.audit.waivers import Baseline, known_of, read_baseline, to_json
+from dynalyze.audit.waivers import AuditBaseline, known_of, read_baseline, to_json
 from dynalyze.report import Report
 from dynalyze.text.errors import UsageError
 from sample_audits import judged
@@ -26,7 +26,7 @@ def run(*lines: tuple[int, str], status: Any = "complete") -> Report:
     return judged(plain_report(*breaks, status=status, compilations=[compiled("0/0")], folder=str(Path(MODEL).parent)))
 
 
-def saved(folder: Path, report: Report) -> Baseline:
+def saved(folder: Path, report: Report) -> AuditBaseline:
     file = folder / "known.json"
     file.write_text(to_json(known_of(report.findings, report)), encoding="utf-8")
     return read_baseline(file)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from dynalyze.break_cost.attribution import Record, advise, guards_are_dear
+from dynalyze.break_cost.attribution import CompiledRecord, advise, guards_are_dear
 from dynalyze.break_cost.child import StampedPasses
 from dynalyze.break_cost.records import CallPart, GuardGroup, GuardPrice, Prices
 from dynalyze.break_cost.run import EXTRA
@@ -24,7 +24,7 @@ BROKEN = frame(14)
 RESUMED = frame(14, "torch_dynamo_resume_in_forward_at_14")
 
 
-def record() -> Record:
+def record() -> CompiledRecord:
     """forward breaks at line 14; its rest is compiled as 1/0; helper (0 graphs) was left in eager by a break at 41."""
     events = (
         start("0/0", frame(10)), broke([BROKEN], PRINT), end("0/0", duration_us=500_000),
@@ -32,7 +32,7 @@ def record() -> Record:
         start("2/0", frame(40, "helper")), broke([frame(41, "helper")], PRINT, id="2/0"),
         end("2/0", has_guarded_code=False),
     )  # fmt: skip
-    return Record(run_of(*events), TORCH)
+    return CompiledRecord(run_of(*events), TORCH)
 
 
 def segment(kind: str, ms: list[float], compile_id: str = "", **more: Any) -> dict[str, Any]:

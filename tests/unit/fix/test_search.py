@@ -11,7 +11,7 @@ import pytest
 
 from dynalyze.capture.fixing.records import CheckRequest, Compared, Draws
 from dynalyze.fix import rewriting
-from dynalyze.fix.proof import Attempt, Checked, Compiled, FixState, UnchangedCode
+from dynalyze.fix.proof import Attempt, CheckedChange, CompiledCalls, FixState, UnchangedCode
 from dynalyze.fix.run import fix_of
 from dynalyze.fix.search import FixSearch
 from dynalyze.fix.sites import Proposal, Site, Value
@@ -43,19 +43,19 @@ class FakeProver:
     def __init__(self, breaks: Callable[[str, Mapping[str, object]], list[GraphBreak]]) -> None:
         self.breaks = breaks
         self.originals: dict[str, str] = {}
-        self.found: Callable[[str, Checked], None] = lambda text, found: None
+        self.found: Callable[[str, CheckedChange], None] = lambda text, found: None
         self.draws: list[int] = []
 
     def values(self, places: Mapping[tuple[str, int], Any]) -> dict[tuple[str, int], dict[str, Value]]:
         return {place: {"x": Value("tensor", dtype="float32"), "torch": Value("module", "torch")} for place in places}
 
-    def check(self, texts: Mapping[str, str], request: CheckRequest) -> Checked:
+    def check(self, texts: Mapping[str, str], request: CheckRequest) -> CheckedChange:
         (text,) = texts.values()
         self.draws.append(request.draws)
         own: dict[Any, Compared] = {"eager": Compared("bitwise"), "traced": Compared("bitwise")}
-        found = Checked(own=own, draws=Draws(request.draws, bitwise=request.draws))
+        found = CheckedChange(own=own, draws=Draws(request.draws, bitwise=request.draws))
         after = self.breaks(text, request.settings)
-        found.after = Compiled(after, CompileCounts(len(after)))
+        found.after = CompiledCalls(after, CompileCounts(len(after)))
         self.found(text, found)
         return found
 
@@ -82,10 +82,10 @@ def plain_breaks(file: Path) -> Callable[[str, Mapping[str, object]], list[Graph
     return breaks
 
 
-def different(arm: Literal["eager", "traced"], why: str) -> Callable[[str, Checked], None]:
+def different(arm: Literal["eager", "traced"], why: str) -> Callable[[str, CheckedChange], None]:
     """The program's own calls give something else."""
 
-    def found(text: str, tried: Checked) -> None:
+    def found(text: str, tried: CheckedChange) -> None:
         tried.own[arm], tried.after = Compared("different", why), None
 
     return found
@@ -93,7 +93,7 @@ def different(arm: Literal["eager", "traced"], why: str) -> Callable[[str, Check
 
 def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple[FixSearch, list[Attempt]]:
     start = prover.breaks(SOURCE, {})
-    baseline = UnchangedCode(Compiled(start, CompileCounts(len(start))))
+    baseline = UnchangedCode(CompiledCalls(start, CompileCounts(len(start))))
     search = FixSearch(prover, baseline, lambda line: None, calls=1, thorough=thorough)  # type: ignore[arg-type]
     return search, list(search.run(start))
 
@@ -102,7 +102,7 @@ def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})
     prover.breaks = lambda text, settings: [] if settings or "max().item()" not in text else start
-    search = FixSearch(prover, UnchangedCode(Compiled(start, CompileCounts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    search = FixSearch(prover, UnchangedCode(CompiledCalls(start, CompileCounts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
     attempts = list(search.run(start[1:]))
     assert attempts and {each.reason for each in attempts} == {"nothing is compiled then"}
 
@@ -110,7 +110,7 @@ def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -
 def test_what_differs_is_refused_with_the_reason_and_the_next_one_tried(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
 
-    def found(text: str, proof: Checked) -> None:
+    def found(text: str, proof: CheckedChange) -> None:
         if "max().item()" not in text:
             different("eager", "it returns a tensor")(text, proof)
 
@@ -126,7 +126,7 @@ def test_what_raises_is_tried_again_after_a_later_change(file: Path) -> None:
     """Without the change of `.item()` what is made of the print does not compile."""
     prover = FakeProver(plain_breaks(file))
 
-    def found(text: str, proof: Checked) -> None:
+    def found(text: str, proof: CheckedChange) -> None:
         if "max().item()" in text:
             different("traced", "raises TorchRuntimeError: no elements")(text, proof)
 
@@ -174,7 +174,7 @@ def test_what_a_break_hid_has_to_end_too(file: Path) -> None:
 def test_what_was_different_in_draws_is_refused(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
 
-    def found(text: str, proof: Checked) -> None:
+    def found(text: str, proof: CheckedChange) -> None:
         if proof.draws.tried:
             proof.draws.different = "traced, inputs drawn alike: output differs"
 
@@ -186,7 +186,7 @@ def test_what_was_different_in_draws_is_refused(file: Path) -> None:
 
 def test_what_could_not_be_compared_is_a_suggestion(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
-    prover.check = lambda texts, request: Checked("forward takes other arguments")  # type: ignore[method-assign]
+    prover.check = lambda texts, request: CheckedChange("forward takes other arguments")  # type: ignore[method-assign]
     search, attempts = searched(file, prover)
     assert {(each.status, each.reason) for each in attempts} == {("suggested", "forward takes other arguments")}
     assert not search.state.changed
@@ -196,7 +196,7 @@ def wrong_in_compiled_draws(prover: FakeProver, line: str) -> None:
     """Whatever changes this line gives something else on drawn inputs, once it is compiled."""
     check = prover.check
 
-    def found(texts: Mapping[str, str], request: CheckRequest) -> Checked:
+    def found(texts: Mapping[str, str], request: CheckRequest) -> CheckedChange:
         tried = check(texts, request)
         if request.traced and tried.draws.tried and line not in next(iter(texts.values())):
             tried.draws.different = "traced, inputs drawn alike: output differs"
@@ -232,9 +232,9 @@ def out_of_time_together(prover: FakeProver) -> None:
     """The process that verifies all of it together reaches its limit."""
     check = prover.check
 
-    def late(texts: Mapping[str, str], request: CheckRequest) -> Checked:
+    def late(texts: Mapping[str, str], request: CheckRequest) -> CheckedChange:
         if request.traced and request.draws:
-            return Checked("its process took longer than --timeout (60 s)")
+            return CheckedChange("its process took longer than --timeout (60 s)")
         return check(texts, request)
 
     prover.check = late  # type: ignore[method-assign]
@@ -283,7 +283,7 @@ def test_two_changes_of_one_text(one: str, other: str, both: str | None) -> None
 
 def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one.py"), str(tmp_path / "other.py")
-    nothing = Compiled([], CompileCounts())
+    nothing = CompiledCalls([], CompileCounts())
     proposed = FixState({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
     attempt = Attempt(broken(Path(one), 1, PRINT), FixState({one: "x = 1\n"}, {}, nothing), proposed=proposed)
     originals = {one: "x = 1\n", other: "y = 1\n"}
@@ -295,7 +295,7 @@ def test_a_search_without_time_tries_nothing_and_says_so(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})
     search = FixSearch(
-        prover, UnchangedCode(Compiled(start, CompileCounts(2))), lambda line: None, calls=1, seconds=0.0
+        prover, UnchangedCode(CompiledCalls(start, CompileCounts(2))), lambda line: None, calls=1, seconds=0.0
     )  # type: ignore[arg-type]
     assert list(search.run(start)) == [] and search.stopped_early and not prover.draws
 

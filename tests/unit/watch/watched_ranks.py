@@ -17,7 +17,7 @@ from dynalyze.capture.events import (
 )
 from dynalyze.watch.child.events import RankSeen, RankState, StepReached, StepSlow
 from dynalyze.watch.follow import Read
-from dynalyze.watch.job import Job
+from dynalyze.watch.job import JobState
 from dynalyze.watch.notices import Notices, line_of
 from dynalyze.watch.records import Notice
 
@@ -29,7 +29,7 @@ class Ranks:
     count: int = 2
     hosts: tuple[str, ...] = ("node0",)
     restart: int = 0
-    job: Job = field(default_factory=Job)
+    job: JobState = field(default_factory=JobState)
     now: float = 1000.0
     lines: list[str] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)

@@ -42,7 +42,7 @@ class StepSlow(Event, tag="watch_slow"):
     compiling: events.Length = 0.0
 
 
-class LeftOut(Event, tag="watch_left_out"):
+class EventsLeftOut(Event, tag="watch_left_out"):
     """How many repeated events were not written so far, by tag."""
 
     counts: dict[str, events.Count]

@@ -32,7 +32,7 @@ from dynalyze.capture.events import (
     SpecializedSeen,
 )
 from dynalyze.capture.writer import EventWriter, as_line
-from dynalyze.watch.child.events import STATES_FOLDER, LeftOut, RankSeen, RankState, StepReached
+from dynalyze.watch.child.events import STATES_FOLDER, EventsLeftOut, RankSeen, RankState, StepReached
 
 _WAIT_SECONDS = 0.5
 _AT_EXIT_SECONDS = 2.0
@@ -145,7 +145,7 @@ class RankWriter(EventWriter):
         """Events first: who reads a state then finds all events before it."""
         if self._left_out != self._counted:
             self._counted = dict(self._left_out)
-            self._waiting.append(as_line(LeftOut(at=time.time(), counts=self._counted)))
+            self._waiting.append(as_line(EventsLeftOut(at=time.time(), counts=self._counted)))
         state = self._state()
         self._flush()
         self._renew(state)
