@@ -266,7 +266,7 @@ def test_a_current_folder_that_is_gone_is_one_line(here: Path) -> None:
 # ---- sources that Python refuses --------------------------------------------------------------------------------
 
 SOURCES = [
-    pytest.param(b"x = (\n", "bad.py:1", id="a syntax error"),
+    pytest.param(b"x = (\n", "never closed", id="a syntax error"),
     pytest.param(b"x = 1\nreturn\n", "bad.py:2", id="a return at the top"),
     pytest.param(b"import torch\n\0\n", "null bytes", id="null bytes"),
     pytest.param(b"# -*- coding: nonsense -*-\n", "encoding", id="an unknown encoding"),

@@ -109,7 +109,7 @@ NAME()
 rule: flash-attention-padding
 says: cu_seq_lens_q | flash_attention_2
 needs: transformers
-beside: comprehension-apart
+beside: comprehension-apart | compile-a-part
 ---
 def NAME():
     model = tiny_llama(attn_implementation="flash_attention_2").to(torch.bfloat16)
@@ -124,7 +124,7 @@ NAME()
 rule: flash-attention-padding
 says: cu_seq_lens_q
 needs: transformers
-beside: comprehension-apart
+beside: comprehension-apart | compile-a-part
 ---
 def NAME():
     OTHER = torch.compile(tiny_llama(attn_implementation="flash_attention_2").bfloat16(), backend="eager")

@@ -441,6 +441,10 @@ def f(h):
 import numpy as np
 
 def f(h): return h[: np.argmax([1, 3, 2])] * 2
+=== numpy-number: (torch.full((2,), 2.0),)
+import numpy as np
+
+def f(h): return torch.ones(int(np.prod(h.detach().numpy()))) * 2
 === check-that-tells: (torch.ones(2),)
 seen = []
 

@@ -224,6 +224,7 @@ def test_a_gap_that_emulating_eagers_rounding_removes_is_rounding_only() -> None
     workload = calls(TwoHeads(), torch.randn(6, 16))
 
     def rounds_elsewhere(graph: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        assert not torch._inductor.config.fallback_random  # Nothing is random: compared as it is compiled.
         factor = 1.0 if torch._inductor.config.emulate_precision_casts else 1.1
         return lambda *args: [out * factor for out in graph.forward(*args)]
 

@@ -48,8 +48,8 @@ def installed(tmp_path: Path, stand_in: str) -> str:
     return str(folder)
 
 
-BESIDE = ("caller-in-eager", "compile-a-part")
-"""A function that stays in eager keeps what calls it in a loop there too; other parts still compile whole."""
+BESIDE = ("caller-in-eager",)
+"""A plant that leaves its function in eager leaves what calls that in a loop there too."""
 
 
 def check(plant: Plant, report: dict[str, Any], lines: list[str]) -> None:

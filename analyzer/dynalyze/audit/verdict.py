@@ -184,9 +184,9 @@ def _late_words(warmup: Warmup, late: int) -> str:
 
 
 def answers(case: Case, name: str, allowed: tuple[AccuracyVerdict, ...]) -> PolicyCheck:
-    limit, tests = f"answers match eager: {' or '.join(allowed)}", case.report.accuracy
-    if "rounding only" in allowed:
-        limit = "answers match eager up to rounding"
+    up_to_rounding = set(allowed) == {"equal", "benign", "rounding only"}
+    limit = "answers match eager up to rounding" if up_to_rounding else f"verdict on answers: {' or '.join(allowed)}"
+    tests = case.report.accuracy
     lacking = [test for test in tests if test.verdict not in allowed]
     if wrong := [test for test in lacking if test.verdict != "not comparable"]:
         worst = next((test for test in wrong if test.verdict == "suspicious"), wrong[0])

@@ -153,8 +153,8 @@ def compile_plan(measurements: Sequence[Measurement], request: PlanRequest) -> C
         for each in measurements
         if each.configuration not in {point.name for point in cold}
     ]
-    late = any("time was up" in each.reason for each in plan.not_measured)
-    if not cold or (late and len(cold) == 1):  # Eager is not best because nothing else was measured.
+    ended_early = any(each.status == "valid" and each.reason for each in measurements)
+    if not cold or (ended_early and len(cold) == 1):  # Eager is not best because nothing else was measured.
         return plan
     made = items[EAGER].calls
     chosen, warmed = frontier(cold), {point.name: point for point in warm}

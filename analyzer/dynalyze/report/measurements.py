@@ -16,7 +16,8 @@ from dynalyze.report.intervals import Interval as Interval
 from dynalyze.report.sensitivity import Dtype, Message, Name, Quote, Settings, Word
 
 Validity = Literal["valid", "invalid", "failed"]
-"""failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for."""
+"""failed: it could not be run at all; invalid: it ran, but what was timed is not what was asked for;
+valid with a reason and without times: the benchmark ended before it was timed."""
 
 SpeedVerdict = Literal["faster", "slower", "no difference shown"]
 AccuracyVerdict = Literal["equal", "benign", "rounding only", "suspicious", "not comparable"]

@@ -193,16 +193,17 @@ def _met(series: Series, report: Report) -> Iterator[tuple[str, int]]:
             earlier = [each for each in graphs[:place] if (each.epoch, each.compile_id.rpartition("/")[0]) == code]
             known = {each.name for one in earlier for each in one.inputs}
             for given in graph.inputs if earlier else ():
-                name = _as_passed(given.source, series.lead)
+                name = _caller_name(given.source, series.lead)
                 new = given.kind == "input" and given.name not in known and name
                 lengths = [str(length) for length in given.shape if new]
                 yield from ((name, at) for at, length in enumerate(lengths) if length in size.values)
 
 
-def _as_passed(source: str, lead: Recompile) -> str:
+def _caller_name(source: str, lead: Recompile) -> str:
     """An input as the caller names it. A graph has `batch_ids` for `batch['ids']`; "" for what an object holds."""
     entry = re.match(r"\w+(?=\[')", lead.source or "")
-    if entry is not None and source.startswith(f"{entry[0]}_"):
+    is_parameter = re.search(rf"\b{re.escape(source)}\b", lead.location.code or "") is not None
+    if entry is not None and source.startswith(f"{entry[0]}_") and not is_parameter:
         return f"{entry[0]}['{source.removeprefix(f'{entry[0]}_')}']"
     return source if source.isidentifier() and not source.startswith("self_") else ""
 

@@ -82,6 +82,12 @@ def calls_of(report: Report, op: models.AttentionOp) -> list[models.AttentionCal
     return [call for call in report.attention if call.op == op]
 
 
+def dtypes_of(call: models.AttentionCall) -> dict[str, str]:
+    """The dtypes of query, key and value, as far as they are known."""
+    inputs = {"query": call.query, "key": call.key, "value": call.value}
+    return {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
+
+
 def users_line(found: GraphBreak) -> Location:
     """The innermost line of the user's own code that led to a break; the break's where a library called itself."""
     places = Places()

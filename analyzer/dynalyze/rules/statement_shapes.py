@@ -492,9 +492,10 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "counts_elements": lambda written: _calls_method(written.around[1:3], "numel"),
     # `scale = float(x.max().numpy())`: a value read by way of NumPy, and computed with.
     "computes_through_numpy": lambda written: written.calls_any("numpy") and computes(written),
-    # `int(np.prod(x.shape))`, of sizes.
-    "multiplies_with_numpy": lambda written: any(
-        ast.unparse(each.func) in ("np.prod", "numpy.prod") for each in written.calls
+    # `int(np.prod(x.shape))`, of sizes: not of values that a tensor hands to NumPy.
+    "multiplies_with_numpy": lambda written: (
+        any(ast.unparse(each.func) in ("np.prod", "numpy.prod") for each in written.calls)
+        and not written.calls_any("numpy", "cpu", "detach", "tolist")
     ),
     # `x.item()`, `int(n)`; torch reads a number for `layers[index]` too, which is another matter.
     "reads_a_number": lambda written: written.calls_any("item", "int", "float", "bool"),

@@ -152,6 +152,14 @@ def test_a_norm_that_leaves_float32() -> None:
     assert finding.detail is not None and "autocast computes in float32" in finding.detail.why
 
 
+def test_a_value_in_float32_is_cast_and_not_query_and_key() -> None:
+    """flash-attn has no kernel for float32: the half of them wins, and the model need not be loaded in another type."""
+    report = with_attention(flash("bfloat16", "float32"))
+    assert "Cast value to key's bfloat16" in only(report, "attention-mixed-dtypes").advice
+    assert found_by(report, "flash-attention-float32") == []
+    assert found_by(with_attention(flash("float32", "float32")), "flash-attention-float32") != []
+
+
 def test_one_type_or_attention_of_pytorch_is_fine() -> None:
     own = sdpa(query=tensor(1, dtype="float32"), value=tensor(1, dtype="bfloat16"))
     assert found_by(with_attention(flash(), own), "attention-mixed-dtypes") == []

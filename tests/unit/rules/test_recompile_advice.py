@@ -410,6 +410,9 @@ def test_a_new_entry_of_a_dictionary_is_named_as_the_program_does(in_graph: str,
         each.process = report.forced_sizes[0].process = changed.process
     (found,) = findings(changed, report=report)
     assert ("mark_dynamic(batch['mask'], 1)" in found.advice) is marks and in_graph not in found.advice
+    changed.location = at(3, "forward", f"def forward(self, batch, {in_graph}):")
+    (found,) = findings(changed, report=report)
+    assert (f"mark_dynamic({in_graph}, 1)" in found.advice) is marks and "batch['mask']" not in found.advice
 
 
 def test_a_size_that_another_one_brought_along_is_not_told_of_its_line() -> None:

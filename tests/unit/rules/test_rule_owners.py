@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Location, Report
+from dynalyze.report import Compilation, Effect, Finding, Graph, GraphBreak, Location, Region, Report
 from dynalyze.report.measurements import Measurement
 from dynalyze.report.models import AttentionCall, AttentionInput, LayerGroup, ModuleFacts
 from dynalyze.rules.rule import judge, reaches
@@ -71,6 +71,19 @@ def test_a_comprehension_by_itself_is_a_consequence() -> None:
     alone.function = "forward"
     told = next(each for each in judge(report) if each.evidence == ["b1"])
     assert told.rule == "graph-break", "in a function of the program it is a break like any other"
+
+
+@pytest.mark.parametrize(("function", "known"), [("_get_unpad_data", True), ("step", False)])
+def test_parts_to_compile_come_first_where_no_rule_knows_a_way_out(function: str, known: bool) -> None:
+    """Whatever else runs in eager because of the break: a comprehension compiled alone is no break of its own."""
+    beside = broke("transformers/utils/output_capturing.py", "<dictcomp>", "Missing tp_iternext", "eager")
+    beside.id, beside.compile_ids = "b2", ["5/0"]
+    report = report_of(broke("solvers/step.py", function, "Dynamic shape operator"), beside)
+    alone = Compilation("5/0", beside.process, beside.epoch, USER, "eager", function="<dictcomp>")
+    report.compilations = [Compilation("4/0", 0, 0, USER, "compiled"), alone]
+    report.regions = [Region("model", "mlp", share=0.5)]
+    rules = [each.rule for each in judge(report)]
+    assert (rules[0] == "compile-a-part") is not known and "compile-a-part" in rules
 
 
 @pytest.mark.parametrize(

@@ -224,12 +224,12 @@ _NORM_IN_FLOAT32 = (2, 12)
 def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
     # PyTorch's own attention is put right by autocast, or refuses; other libraries' kernels are called as they are.
     for call in queries.calls_of(report, "flash_attn"):
-        inputs = {"query": call.query, "key": call.key, "value": call.value}
-        dtypes = {name: tensor.dtype for name, tensor in inputs.items() if tensor is not None and tensor.dtype}
+        dtypes = queries.dtypes_of(call)
         if len(set(dtypes.values())) < 2:
             continue
-        wanted = dtypes.get("value", "bfloat16")
-        others = " and ".join(name for name, dtype in dtypes.items() if dtype != wanted)
+        wanted = next((dtype for dtype in reversed(dtypes.values()) if dtype != "float32"), "bfloat16")
+        given = next(name for name in reversed(dtypes) if dtypes[name] == wanted)
+        others = [name for name, dtype in dtypes.items() if dtype != wanted]
         torch, cause = queries.version(report, "torch"), "What made them differ is not in the graph."
         if torch >= _NORM_IN_FLOAT32 and _is_beside(report, call, "rms_norm"):
             cause = (
@@ -238,7 +238,8 @@ def attention_mixed_dtypes(report: Report) -> Iterator[Ranked]:
             )
         yield attention_mixed_dtypes.finding(
             f"FlashAttention is given {', '.join(f'{name} in {dtype}' for name, dtype in dtypes.items())}",
-            f"Cast {others} to value's {wanted} before the call: `query.to(value.dtype), key.to(value.dtype)`.",
+            f"Cast {' and '.join(others)} to {given}'s {wanted} before the call: "
+            f"`{', '.join(f'{name}.to({given}.dtype)' for name in others)}`.",
             why=f"{queries.FROM_GRAPH} Its kernels take one type for all three. {cause}",
             location=queries.place_of(report, call),
             evidence=[call.id],

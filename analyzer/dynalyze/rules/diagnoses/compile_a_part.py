@@ -41,9 +41,10 @@ def _measured(parts: list[Region]) -> bool:
 
 
 def _foreign(report: Report) -> bool:
-    """Whether all breaks are in libraries, and no rule knows a way out of them."""
-    owned = break_owners(report)
-    return all(library_of(found.location.file) and found.id not in owned for found in report.graph_breaks)
+    """Whether all breaks are in libraries, and some of them have no rule that knows a way out."""
+    owners = break_owners(report)
+    unknown = [found for found in report.graph_breaks if owners.get(found.id, "recompile") == "recompile"]
+    return bool(unknown) and all(library_of(found.location.file) for found in report.graph_breaks)
 
 
 def _gains(part: Region, report: Report) -> bool:

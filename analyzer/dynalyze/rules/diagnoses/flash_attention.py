@@ -65,9 +65,11 @@ _REFUSED = "only support fp16 and bf16"
     ),
 )
 def flash_attention_float32(report: Report) -> Iterator[Ranked]:
-    calls = queries.calls_of(report, "flash_attn")
-    if calls and all(call.query and call.value and call.query.dtype != call.value.dtype for call in calls):
-        return  # A type of its own for query and key is another matter: attention-mixed-dtypes.
+    every = queries.calls_of(report, "flash_attn")
+    # Where only some of query, key and value are float32, the finding is attention-mixed-dtypes.
+    calls = [call for call in every if len(set(queries.dtypes_of(call).values())) < 2]
+    if every and not calls:
+        return
     wide = [call for call in calls if call.query is not None and call.query.dtype == "float32"]
     place = queries.place_of(report, wide[0]) if wide else None
     # The compile that ended in flash-attn's own words, or whatever else holds them.

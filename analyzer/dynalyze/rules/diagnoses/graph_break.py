@@ -99,8 +99,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
             # Whoever is told nothing to do is told at least what it means.
             rest = " What is before and behind that call is compiled all the same." if found.effect == "split" else ""
             return Advice(action=f"{whose}{around or rest}", why=advice.why, link=advice.link)
-    whoever = f"If you can change {package}" if recipe is not None else "PyTorch says"
-    action = advice.action if "by the setting" in advice.action else f"{whoever}: {advice.action}"
+    action = f"{'To end it' if recipe is not None else 'PyTorch says'}: {advice.action}"
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
 
