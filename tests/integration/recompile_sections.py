@@ -192,6 +192,28 @@ def amplify(signal):
 signal = torch.ones(3)
 for GAIN in (1.5, 2.5, 3.5):
     amplify(signal)
+=== average, 4 graphs
+! value | BOOK.total | missing | present
+! global_variable | BOOK.seen | 1 | 2
+! global_variable | BOOK.seen | 2 | 3
+class Book:
+    seen = 0
+
+    def add(self, wave):
+        if not hasattr(self, "total"):
+            self.total = torch.zeros_like(wave)
+        self.seen += 1
+        self.total.add_(wave)
+        return self.total / self.seen
+
+BOOK = Book()
+
+@compiled
+def average(wave):
+    return BOOK.add(wave)
+
+for _ in range(4):
+    average(torch.ones(3))
 === energy, 2 graphs
 ! global_state | grad_mode | True | False
 @compiled

@@ -21,15 +21,15 @@ ALONE = """
     import sys
     assert "torch" not in sys.modules, "torch is imported by the program alone"
 """
-LOCKED = """
-    import os, sys, threading
+STREAMED = """
+    import os, sys
     import torch
 
     class Net(torch.nn.Module):
         def __init__(self):
             super().__init__()
             self.inner = torch.nn.Linear(8, 8)
-            self.lock = threading.Lock()  # This cannot be pickled.
+            self.rows = (n for n in range(9))  # This cannot be pickled.
 
         def forward(self, x):
             return self.inner(x).relu()
@@ -81,7 +81,7 @@ COMPILING = """
 def test_a_program_that_compiles_by_itself(
     tmp_path: Path, configuration: Configuration, frames: int, new: bool
 ) -> None:
-    path = script(tmp_path, *([ALONE] if new else []), LOCKED, COMPILING)
+    path = script(tmp_path, *([ALONE] if new else []), STREAMED, COMPILING)
     loaded, compiled, invalid = compiled_frames(request(path, configuration, phase="train"), new=new)
     assert (loaded["calls"], loaded["phase"], loaded["threads"]) == (4, "train", 1)
     assert [(name, calls) for name, _, calls in loaded["made"]] == [
@@ -91,14 +91,14 @@ def test_a_program_that_compiles_by_itself(
 
 
 def test_a_program_that_compiles_nothing(tmp_path: Path) -> None:
-    path = script(tmp_path, LOCKED, "net.eval()\nwith torch.no_grad():\n    net(torch.randn(5, 8))\n")
+    path = script(tmp_path, STREAMED, "net.eval()\nwith torch.no_grad():\n    net(torch.randn(5, 8))\n")
     loaded, compiled, invalid = compiled_frames(request(path, BY_EAGER_BACKEND))
     assert (loaded["calls"], loaded["phase"], loaded["batch"]) == (1, "forward", 5)
     assert (compiled, invalid) == (1, "")
 
 
 def test_example_inputs(tmp_path: Path) -> None:
-    path = script(tmp_path, LOCKED, "model = net\nexample_inputs = [(torch.randn(5, 8),), (torch.randn(6, 8),)]\n")
+    path = script(tmp_path, STREAMED, "model = net\nexample_inputs = [(torch.randn(5, 8),), (torch.randn(6, 8),)]\n")
     with started(request(path)) as process:
         assert process.done("load")["items"] == 11
 
@@ -118,7 +118,7 @@ def test_example_inputs(tmp_path: Path) -> None:
     ],
 )
 def test_what_differs_from_the_first_run_is_not_measured(tmp_path: Path, ends: str, made: Any, says: str) -> None:
-    path = script(tmp_path, LOCKED, f"net(torch.randn(2, 8))\n{ends}")
+    path = script(tmp_path, STREAMED, f"net(torch.randn(2, 8))\n{ends}")
     with started(request(path, made=made)) as process:
         error = process.refused("load")
     assert error["kind"] == "not_replayable"
@@ -126,7 +126,7 @@ def test_what_differs_from_the_first_run_is_not_measured(tmp_path: Path, ends: s
 
 
 def test_no_calls_at_all(tmp_path: Path) -> None:
-    with started(request(script(tmp_path, LOCKED))) as process:
+    with started(request(script(tmp_path, STREAMED))) as process:
         assert "made no call" in process.refused("load")["message"]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import queue
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -148,11 +151,11 @@ class Guarded(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.inner = torch.nn.Linear(2, 2)
-        self.inner.locks = {"one": threading.Lock()}
+        self.inner.rows = {"one": iter(sqlite3.connect(":memory:").execute("select 1"))}
 
 
 def test_what_cannot_travel_is_named_with_its_place(travelled: Callable[[Any], Any]) -> None:
-    with pytest.raises(pickling.CannotPickle, match=r"_thread\.lock in inner\.locks of Guarded cannot be pickled"):
+    with pytest.raises(pickling.CannotPickle, match=r"sqlite3\.Cursor in inner\.rows of Guarded cannot be pickled"):
         travelled([Guarded()])
 
 
@@ -310,3 +313,101 @@ def test_an_operator_of_the_program_s_own_file_is_registered_in_another_process(
     plain_python("net.py", file, cwd=tmp_path)
     said = plain_python("meets.py", file, cwd=tmp_path).stdout
     assert said.splitlines() == ["[4.0, 4.0] [5.0, 5.0] True", "SUCCESS"]
+
+
+HOLDS = """
+import contextvars
+import functools
+import sys
+import threading
+import weakref
+from pathlib import Path
+
+import torch
+from torch.nn.utils.parametrizations import weight_norm
+
+from dynalyze.capture.bench import pickling
+
+package = pickling.load_cloudpickle("")
+lock, scale = threading.RLock(), contextvars.ContextVar("scale", default=3)
+smallest, add, local = torch.finfo(torch.float32).tiny, torch.ops.aten.add.Tensor, threading.local()
+LIMITS = torch.finfo(torch.float16)
+
+
+class Owner:
+    gain = 2
+
+
+owner = Owner()
+back, owners = weakref.ref(owner), weakref.WeakKeyDictionary({owner: 5})
+
+
+@functools.lru_cache(maxsize=3)
+def doubled(n):
+    return 2 * n
+
+
+@functools.singledispatch
+def named(value):
+    return 7
+
+
+@torch.jit.script
+def halved(x: torch.Tensor):
+    return x / 2
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = weight_norm(torch.nn.Linear(2, 2))
+
+    @functools.cached_property
+    def offset(self):
+        return 11
+
+    def forward(self, x):
+        with lock:
+            size = doubled(4) + scale.get() + back().gain + len(owners) + named("a") + self.offset
+        return halved(add(self.layer(x), size)).clamp(max=LIMITS.max)
+
+
+net = Net()
+torch.nn.init.ones_(net.layer.parametrizations.weight.original0)
+torch.nn.init.ones_(net.layer.parametrizations.weight.original1)
+torch.nn.init.zeros_(net.layer.bias)
+optimizer = torch.optim.SGD(net.parameters(), 1.0)
+pickling.save((net, optimizer), Path(sys.argv[1]), package, 1 << 30)
+print(net(torch.ones(1, 2)).tolist(), doubled.cache_info().maxsize)
+"""
+
+READS = """
+import sys
+
+import torch
+
+from dynalyze.capture.bench import pickling
+
+pickling.load_cloudpickle("")
+net, optimizer = pickling.load(sys.argv[1])
+print(net(torch.ones(1, 2)).tolist(), sys.modules["__main__"].doubled.cache_info().maxsize)
+net(torch.ones(1, 2)).sum().backward()
+before = net.layer.weight.clone()
+optimizer.step()
+print(torch.equal(before, net.layer.weight), type(net.layer).__name__)
+"""
+
+
+def test_what_pickle_refuses_is_the_same_in_another_process(tmp_path: Path) -> None:
+    """A parametrized layer, whose parameters are the optimizer's; a lock, weak references, caches, an operator."""
+    (tmp_path / "holds.py").write_text(HOLDS)
+    (tmp_path / "reads.py").write_text(READS)
+    file = str(tmp_path / "model.pt")
+    before = plain_python("holds.py", file, cwd=tmp_path).stdout.splitlines()
+    assert plain_python("reads.py", file, cwd=tmp_path).stdout.splitlines() == [*before, "False ParametrizedLinear"]
+
+
+@pytest.mark.parametrize("value", [threading.Thread(), queue.Queue(), ThreadPoolExecutor(1)])
+def test_what_works_by_itself_does_not_travel(value: Any, travelled: Callable[[Any], Any]) -> None:
+    with pytest.raises(pickling.CannotPickle, match=type(value).__name__):
+        travelled(value)

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture.bench import reducers
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.nested_values import leaves, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls, custom_operators
@@ -194,12 +195,13 @@ def _globals_of(module: str) -> dict[str, Any]:
 
 
 def _module_around(value: Any) -> str:
-    """The module that a function was made in; "" where that is the program's file, or none that can be imported."""
-    if not isinstance(value, types.FunctionType) or value.__module__ == "__main__":
-        return ""
-    module = sys.modules.get(value.__module__ or "")
+    """The module whose globals a function has, whatever it is said to be from; "" where that is the program's file, or
+    none that can be imported.
+    """
+    name = str(value.__globals__.get("__name__")) if isinstance(value, types.FunctionType) else "__main__"
+    module = sys.modules.get(name) if name != "__main__" else None
     there = module is not None and getattr(module, "__spec__", None) is not None and vars(module) is value.__globals__
-    return value.__module__ if there else ""
+    return name if there else ""
 
 
 def _without_globals(made: Any) -> Any:
@@ -229,9 +231,7 @@ def _replaced(value: Any) -> Any:
         return _itself, (compiled_calls.original_of(value),)
     if compiled_calls.is_disabled(value) and not _importable(value):
         return torch.compiler.disable, (compiled_calls.original_of(value),)
-    if (registered := custom_operators.registration_of(value)) is not None:
-        return custom_operators.Registration.register, (registered,)
-    return NotImplemented
+    return reducers.reduced(value)
 
 
 def _itself(value: Any) -> Any:

@@ -166,6 +166,11 @@ def is_disabled(value: Any) -> bool:
     return isinstance(value, types.FunctionType) and bool(vars(value).get(_DISABLED)) and _ORIGINAL in vars(value)
 
 
+def scripted_from(function: Any) -> Any:
+    """The Python function that torch.jit.script compiled; None where this torch does not keep it."""
+    return getattr(function, "_torchdynamo_inline", None)
+
+
 def wraps_tensors(value: Any) -> bool:
     """Whether it is a tensor that holds others and has no memory of its own, as quantised and distributed ones do."""
     marks = ("__tensor_flatten__", "__tensor_unflatten__")

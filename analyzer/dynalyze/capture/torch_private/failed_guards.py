@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import json
 import re
 import sys
@@ -24,6 +25,8 @@ _TENSOR = re.compile(
     r"requires_grad=(?P<grad>\w+), size=\[(?P<sizes>[\w, ]*)\], stride=\[(?P<strides>[\w, ]*)\]"
 )
 _ONE_SIZE = re.compile(r"(\S+\.size\(\)\[\d+\]) == (\S+\.size\(\)\[\d+\])(?=\s|$)")
+# Whether an attribute or a key is there: what else the object holds can be asked all the same.
+_OF_A_MEMBER = ("NO_HASATTR", "DICT_CONTAINS", "DICT_LENGTH")
 _BUILTINS = {each.__name__: each for each in (len, type, str, int, list, tuple, dict, set, next, iter, hasattr)}
 
 
@@ -58,20 +61,15 @@ def _version(entry: Any, names: dict[str, Any], values: dict[str, Any]) -> NearV
     guards = entry.guard_manager
     scope = {**guards.closure_vars, "L": names, "G": guards.global_scope["G"], "__builtins__": _BUILTINS}
     modes: dict[str, Any] = {}
-    failed: list[str] = []
-    for text in _failed(guards.root, names, scope, values, modes):
-        plain = _LOCAL.sub(r"\1", text)
-        if plain not in failed:
-            failed.append(plain)
-        if len(failed) == _MOST_GUARDS:
-            break
+    texts = itertools.islice(_failed(guards.root, names, scope, values, modes), _MOST_GUARDS)
+    failed = list(dict.fromkeys(_LOCAL.sub(r"\1", text) for text in texts))
     return NearVersion(str(entry.compile_id), failed, modes)
 
 
 def _failed(
     root: Any, names: dict[str, Any], scope: dict[str, Any], values: dict[str, Any], modes: dict[str, Any]
 ) -> Iterator[str]:
-    """In the order of the tree. What hangs below a guard that failed is not asked."""
+    """In the order of the tree. What hangs below a guard that failed is not asked, unless that is about one member."""
     waiting = [root]
     while waiting:
         manager = waiting.pop()
@@ -89,7 +87,7 @@ def _failed(
         for leaf in manager.get_leaf_guards():
             with contextlib.suppress(TypeError):  # One that relates several tensors cannot be asked alone.
                 if fits and not leaf(value):
-                    fits = manager is root  # Modes of torch and the arguments are apart.
+                    fits = manager is root or type(leaf).__name__ in _OF_A_MEMBER  # Of root, modes of torch.
                     yield from _texts(leaf, value, modes)
         if fits:
             waiting += reversed([*manager.get_child_managers(), *_of_dictionary(manager)])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 import msgspec
 
-from dynalyze.report import Advice, Cause
+from dynalyze.facts.guards import MISSING
+from dynalyze.report import Advice, Cause, FailedGuard, Recompile
 from dynalyze.rules.recompile_advice import sizes, state, tensors, values
 from dynalyze.rules.recompile_advice.sizes import is_whole
 from dynalyze.rules.recompile_advice.source import (
@@ -72,15 +73,27 @@ def history(series: Series, most: int) -> str:
     went = ""
     if not no_values and series.changes > 1 and len(values) > 2:
         went = f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."
-    # A size, and what somebody decides on by hand or a line makes a constant: either sets off a recompile by itself.
-    decided = (each for each in series.lead.also if each.cause in _DECIDED and not is_whole(each.expected))
-    also = [each.source for each in (*decided, *(one for one in series.lead.also if one.source in series.fixed))]
-    names = [
-        f"`{clipped(as_written(name))}`" for name in dict.fromkeys(also) if name and not re.search(r"___|\bself$", name)
-    ]
+    names = [f"`{clipped(as_written(name))}`" for name in dict.fromkeys(_by_themselves(series))]
     beside = f"In the same call {listed(names, _MOST_VALUES)} changed too, which compiles anew by itself."
-    beside = beside if series.lead.cause == "shape" else ""
     return f"{went} {beside if names else ''}".strip()
+
+
+def _by_themselves(series: Series) -> Iterator[str]:
+    """What changed beside a size or beside what the first call makes, and would have set off a recompile without it:
+    what somebody decides on by hand, or a line makes a constant.
+    """
+    lead, made = series.lead, _was_not_there(series.lead)
+    for each in lead.also if made or lead.cause == "shape" else ():
+        # A whole number becomes dynamic with the size, unless a module or a global holds it.
+        varies = is_whole(each.expected) and each.cause == "value" and "G['" not in each.guard
+        decided = each.cause in _DECIDED and not varies and not (made and _was_not_there(each))
+        if each.source and not re.search(r"___|\bself$", each.source) and (decided or each.source in series.fixed):
+            yield each.source
+
+
+def _was_not_there(guard: Recompile | FailedGuard) -> bool:
+    """Whether an attribute or a key was missing, or `None`, as before a first call that makes it."""
+    return guard.expected in ("None", MISSING) or " not in " in (guard.expected or "")
 
 
 def shown_values(series: Series) -> list[str]:
