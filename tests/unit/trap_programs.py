@@ -75,6 +75,17 @@ _LEFT = {
     "algorithms": "torch.use_deterministic_algorithms(True)",
     "a hook": "sys.excepthook = lambda *_: None",
     "a mask": "os.umask(0o77)",
+    "denormals": "torch.set_flush_denormal(True)",
+    "printed tensors": "torch.set_printoptions(precision=2)",
+}
+# What a call writes, 3 where it was 7: with as many items in it, it is as long as before.
+_WRITTEN = {
+    "bytes": ("self.log.append({})", "self.log = bytearray()"),
+    "an array": ("self.log.append({})", "self.log = array.array('l')"),
+    "a text": ("self.log.write(str({}))", "self.log = io.StringIO()"),
+    "an array of NumPy": ("self.log[0] = {}", "self.log = numpy.zeros(2)"),
+    "a context variable": ("LAST.set({})", ""),
+    "a value of the thread": ("LOCAL.last = {}", ""),
 }
 
 WRONG: dict[str, Change] = {
@@ -262,6 +273,10 @@ WRONG: dict[str, Change] = {
     # What a call leaves set for all after it.
     **{f"left-set {name}": change("pass", becomes, around="{}\nreturn x * 2", top="import logging, os, sys, warnings")
        for name, becomes in _LEFT.items()},
+    **{f"written {name}": change(
+        writes.format(7), writes.format(3), around="{}\nreturn x * 2", init=init,
+        top="import array, contextvars, io, threading\nimport numpy\nLAST = contextvars.ContextVar('last')\n"
+        "LOCAL = threading.local()") for name, (writes, init) in _WRITTEN.items()},
     # Outputs that are no tensors.
     "object-returned": change("return Box(x * 2)", "return Box(x * 3)",
                               top="class Box:\n    def __init__(self, a):\n        self.a = {'deep': [[[[[[[a]]]]]]]}"),

@@ -16,7 +16,7 @@ import dynalyze
 from dynalyze.bench.configurations import program_config
 from dynalyze.bench.extras import extras
 from dynalyze.bench.plan import Plan, asks_for_written, with_written
-from dynalyze.bench.records import ConfigRun, measured_in_turns, measurement
+from dynalyze.bench.records import TOO_LARGE, ConfigRun, measurement, rows_in_turns
 from dynalyze.bench.run import Benchmarks, pool_for, run_bench
 from dynalyze.bench.workers import WorkerPool
 from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
@@ -84,12 +84,15 @@ def add_bench(
     report = seen.report
     ready, source = planned(seen, target, plan)
     in_turns = _event(seen, TimedInTurns)
-    if in_turns is not None and not in_turns.problem:
+    if in_turns is not None and ready is not None:
+        ready = ready if in_turns.problem else replace(ready, in_turns=in_turns)
+    elif in_turns is not None and not in_turns.problem:
         report.answers_unchecked = "the model is too large for a copy that could be compared with it"
         report.capture.notes += new_notes(list(in_turns.load.get("notes") or ()), report)
-        report.measurements = measured_in_turns(in_turns, source.written or plan.first)
+        eager, row = rows_in_turns(in_turns, source.written or plan.first, TOO_LARGE)
+        report.measurements = [measurement(each, eager) for each in (eager, row)]
         return None
-    if in_turns is not None:
+    elif in_turns is not None:
         source = replace(source, reason=in_turns.problem)
     if ready is None:
         report.capture.notes.append(f"No speed was measured: {source.reason}.")

@@ -11,6 +11,7 @@ from typing import Any, cast
 from dynalyze.bench import DEFAULT_PAIRS
 from dynalyze.bench.configurations import DEFAULT, EAGER, matrix
 from dynalyze.capture.bench.protocol import AS_WRITTEN, CommonSettings, Configuration, Work, WorkerRequest
+from dynalyze.capture.events import TimedInTurns
 from dynalyze.capture.settings import LANGUAGE_PHASES, PHASES, Phase, settings_of
 from dynalyze.capture.shapes import Dim
 from dynalyze.launch.observe import folder_of
@@ -37,8 +38,8 @@ class Plan(CommonSettings):
     lines. With `rerun` each process runs the program again. `vary_inputs` are seconds for comparing answers on variants
     of the inputs. With `recorded` each configuration also runs in a process whose compiles are recorded, for features
     (what graph breaks cost) and for what a training step keeps; with `recorded_first` and a budget this comes before
-    speed. `operators` checks custom operators. With `sandboxed` every process runs in a sandbox, where calls may have
-    outside effects.
+    speed. With `in_turns` the program's own process timed the first configuration. `operators` checks custom
+    operators. With `sandboxed` every process runs in a sandbox, where calls may have outside effects.
     """
 
     source: dict[str, Any]
@@ -61,6 +62,7 @@ class Plan(CommonSettings):
     memory: bool = True
     recorded: bool = False
     recorded_first: bool = False
+    in_turns: TimedInTurns | None = None
     operators: bool = False
     answers_first: bool = False
     more_time: str = ""

@@ -20,9 +20,11 @@ from dynalyze.report.intervals import MeasuredPart
 from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, StepMemory, Validity
 
 SHARED = (
-    "The model is too large for a copy in each of two processes: eager and compiled took turns in the program's own "
-    "process, on the same parameters. What two processes differ by is not in the interval."
+    "Eager and compiled took turns in the program's own process, on the same parameters: what two processes differ by "
+    "is not in the interval."
 )
+TOO_LARGE = "The model is too large for a copy in each of two processes."
+SLOW_TO_TRACE = "It takes too long to trace for three pairs of processes."
 
 
 @dataclass
@@ -136,9 +138,9 @@ def measurement(row: ConfigRun, eager: ConfigRun) -> Measurement:
     return record
 
 
-def measured_in_turns(event: TimedInTurns, configuration: Configuration) -> list[Measurement]:
-    """What a program's own process timed, for a model too large to copy: eager, and the configuration compared with it.
-    Each turn stands for a pair of processes.
+def rows_in_turns(event: TimedInTurns, configuration: Configuration, why: str) -> tuple[ConfigRun, ConfigRun]:
+    """What a program's own process timed, with the reason for it: eager, and the configuration compared with it. Each
+    turn stands for a pair of processes.
     """
     load = msgspec.convert(event.load, Loaded)
     work = Work(cast(Phase, load.phase or "forward"))
@@ -150,8 +152,9 @@ def measured_in_turns(event: TimedInTurns, configuration: Configuration) -> list
         row.pairs.append(Pair(first, compiled))
         eager.pairs.append(Pair(first, second))
         eager.eager_samples += first + second
-    row.notes.append(SHARED)
-    return [measurement(each, eager) for each in (eager, row)]
+    row.notes += [why, SHARED]
+    eager.timed = row.timed = True
+    return eager, row
 
 
 def accuracy(row: ConfigRun) -> Accuracy | None:

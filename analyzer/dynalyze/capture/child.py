@@ -97,7 +97,7 @@ class TargetSession:
         self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
-        self._too_large: Any = None
+        self._in_turns: tuple[Any, float] | None = None
         self._seeds = SeedWatch() if request.get("compared") else None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
@@ -149,8 +149,8 @@ class TargetSession:
         if self._refused or (ending.exit_status == 130 and ending.exception == "KeyboardInterrupt"):
             return ending
         ending = self._after_program(ending, names)
-        if self._too_large is not None:
-            self._time_in_turns()
+        if self._in_turns is not None:
+            self._time_in_turns(*self._in_turns)
         return ending
 
     def _resolve(self) -> None:
@@ -261,24 +261,27 @@ class TargetSession:
             most = self._request.get("largest_copy", bundle_writing.BYTE_CAP)
             written = bundle_writing.write(collected, self._folder, self._request.get("cloudpickle", ""), most)
             self.emit(written)
-            if written.too_large and self._request.get("seconds_in_turns"):
-                self._too_large = collected.bundle
+            if budget := self._request.get("seconds_in_turns"):
+                from dynalyze.capture.bench.in_turns import seconds_for
+
+                seconds = seconds_for(written, budget)
+                self._in_turns = (collected.bundle, seconds) if seconds else None
         return True
 
-    def _time_in_turns(self) -> None:
-        """Time the calls here, where they are too large for another process; nothing of it is recorded."""
+    def _time_in_turns(self, bundle: Any, seconds: float) -> None:
+        """Time the calls here, where there is no space or no time for other processes; nothing of it is recorded."""
         from dynalyze.capture.bench.in_turns import timed_in_turns
         from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
         from dynalyze.capture.module_tree import without_output
         from dynalyze.capture.settings import CompileArguments, settings_of
 
-        if any(self._too_large.written):
+        if any(bundle.written):
             configuration = Configuration(AS_WRITTEN)
         else:
             configuration = Configuration("default", **settings_of(self._options, CompileArguments))
         with self._listener.paused(), without_output():
             found = timed_in_turns(
-                self._too_large, configuration, self._options, self._folder, self._request["seconds_in_turns"],
+                bundle, configuration, self._options, self._folder, seconds,
                 effects=bool(self._request.get("allow_effects")),
             )  # fmt: skip
         self.emit(found)

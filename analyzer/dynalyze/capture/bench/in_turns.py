@@ -1,4 +1,5 @@
-"""Times eager and compiled in the process that made the calls, on the same parameters: for a model too large to copy.
+"""Times eager and compiled in the process that made the calls, on the same parameters: for a model too large to copy,
+or one whose tracing leaves no time for three pairs of processes.
 
 The two take turns, as processes do elsewhere (bench/schedule.py); eager is timed twice in a turn, for the control. What
 was compiled by the program is used as it is. What two processes differ by, as where their memory lies, is not in it.
@@ -28,14 +29,27 @@ from dynalyze.capture.bench.state_snapshot import left_as_found
 from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
 from dynalyze.capture.bench.validity import look, reason_against
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.events import TimedInTurns
+from dynalyze.capture.events import BundleWritten, TimedInTurns
 from dynalyze.capture.settings import Phase, Placement
 from dynalyze.capture.torch_private import runtime
 
 _FEWEST, _MOST = 3, 10  # Turns.
 _LONGEST_BLOCK = 0.5  # Seconds of timed calls of each arm in a turn, where a call is shorter.
 _WARMING = 0.15  # Of the time: until the compiled calls are steady. The program has made them before.
+# Three pairs of processes with their answers, on two quiet cores: seconds beside tracing, and how often they trace.
+_BESIDE_TRACING, _TRACED = 17.0, 5
+_SHARE = 0.25  # Of the time, where answers and the cost of breaks are measured in other processes afterwards.
 _LONG_MS = 2000.0  # Of a pass: a longer one is of the first call of each callable alone.
+
+
+def seconds_for(written: BundleWritten, budget: float) -> float:
+    """How long the calls are timed here, of the `budget` of seconds; 0.0 where other processes are to do it."""
+    if written.too_large:
+        return budget
+    tracing = runtime.tracing_seconds()
+    if not written.file or _BESIDE_TRACING + _TRACED * tracing < budget:
+        return 0.0
+    return budget * _SHARE + (0.0 if written.written else tracing)
 
 
 def timed_in_turns(

@@ -1,15 +1,17 @@
-"""Values that move as they are used: iterators, random generators, files, arrays. Where they stand, and how to set them
-back.
+"""Values that move as they are used: iterators, random generators, files, arrays, bytes. Where they stand, and how to
+set them back.
 """
 
 from __future__ import annotations
 
+import array
 import contextlib
 import io
 import pickle
 import random
 import sys
 import types
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +34,12 @@ class Moving:
     def __post_init__(self) -> None:
         self.start = self.position(self.value)
 
+    def told(self, position: Any) -> str:
+        """A position as two versions of a program share it: where a generator's code stands, they do not."""
+        if isinstance(self.value, types.GeneratorType):
+            return "another position"
+        return f"another position, {zlib.crc32(repr(position).encode()):x}"
+
 
 def moving_value(path: str, value: Any) -> Moving | None:
     if isinstance(value, torch.Generator):
@@ -43,6 +51,10 @@ def moving_value(path: str, value: Any) -> Moving | None:
         return Moving(path, value, lambda each: each.getstate(), lambda each, state: each.setstate(state))
     if isinstance(value, types.GeneratorType):
         return Moving(path, value, _of_generator)
+    if isinstance(value, bytearray | array.array):
+        return Moving(path, value, bytes, _put_bytes)
+    if isinstance(value, io.StringIO | io.BytesIO) and not value.closed:
+        return Moving(path, value, lambda each: (each.getvalue(), each.tell()), _put_text)
     if isinstance(value, io.IOBase):
         return Moving(path, value, _of_file)
     if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
@@ -76,6 +88,17 @@ def _of_file(file: Any) -> int:
     with contextlib.suppress(Exception):
         return int(file.tell())
     return 0
+
+
+def _put_bytes(held: Any, state: bytes) -> None:
+    held[:] = state if isinstance(held, bytearray) else array.array(held.typecode, state)
+
+
+def _put_text(file: Any, state: tuple[Any, int]) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(state[0])
+    file.seek(state[1])
 
 
 def _of_iterator(iterator: Any) -> Any:

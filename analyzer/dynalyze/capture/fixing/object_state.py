@@ -5,10 +5,12 @@ other objects. It is compared with what it was, and put back, so that every run 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import functools
 import gc
 import os
 import sys
+import threading
 import types
 from collections import deque
 from collections.abc import Collection, Iterator
@@ -29,6 +31,7 @@ from dynalyze.capture.fixing.state_parts import (
     ItemsPart,
     NamesPart,
     Part,
+    VariablePart,
     same_value,
 )
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
@@ -92,8 +95,7 @@ class HeldState:
                 outlined(held.tensor, held.path, found)
         for moving in self._moving:
             if (now := moving.position(moving.value)) != moving.start:
-                ahead = now - moving.start if isinstance(now, int) else "another position"
-                found.values[moving.path] = ahead
+                found.values[moving.path] = now - moving.start if isinstance(now, int) else moving.told(now)
         return found
 
     def plain_changes(self) -> dict[str, Any]:
@@ -150,6 +152,10 @@ class HeldState:
             yield path, type(value)
         elif isinstance(value, types.MethodType):
             yield from ((path, value.__self__), (path, value.__func__))
+        elif isinstance(value, contextvars.ContextVar):
+            yield from self._part(path, VariablePart(value))
+        elif isinstance(value, threading.local):
+            yield from self._part(path, DictPart(vars(value)))
         elif isinstance(value, functools.partial):
             yield from ((f"{path}.{name}", getattr(value, name)) for name in ("func", "args", "keywords"))
         elif isinstance(value, types.FunctionType):

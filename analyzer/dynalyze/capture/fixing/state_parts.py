@@ -198,6 +198,22 @@ class CellsPart(Part):
         pass
 
 
+class VariablePart(Part):
+    """A context variable, as the calling thread sees it."""
+
+    def now(self) -> dict[Any, Any]:
+        try:
+            return {"value": self._owner.get()}
+        except LookupError:
+            return {}
+
+    def set(self, key: Any, value: Any) -> None:
+        self._owner.set(value)
+
+    def drop(self, key: Any) -> None:
+        pass
+
+
 class EnvironmentPart(Part):
     """The environment variables, except those of torch and of the libraries below it."""
 

@@ -136,6 +136,13 @@ def _process() -> Iterator[_Reading]:
     yield "torch.get_default_device", lambda: str(torch.get_default_device())
     yield "torch.is_anomaly_enabled", torch.is_anomaly_enabled
     yield "torch.is_warn_always_enabled", torch.is_warn_always_enabled
+    yield "torch.backends.mkldnn.enabled", lambda: torch.backends.mkldnn.enabled
+    # Neither can be asked: a number that is flushed, and one as it is printed.
+    yield "torch.set_flush_denormal", lambda: not torch.tensor(1e-40, device="cpu").mul(1).item()
+    yield (
+        "torch.set_printoptions",
+        lambda: _digest(repr(torch.tensor([1e-9, 1 / 3], dtype=torch.float64, device="cpu"))),
+    )
     # Compilers import packages where nothing is in their caches, which bring filters and folders of their own.
     filters = [each for each in warnings.filters if each[2].__module__ == "builtins"]
     yield "warnings.filters", partial(_digest, filters)

@@ -146,6 +146,15 @@ def phases() -> dict[str, float]:
     return {ours: float(spent[theirs]) for ours, theirs in _PHASES.items() if spent.get(theirs)}
 
 
+def tracing_seconds() -> float:
+    """What another process takes to trace what was compiled here, where torch's caches have all that they can have."""
+    spent, counts = phases(), cache_counts()
+    graphs = spent.get("aot_autograd", 0.0)
+    again = spent.get("dynamo", 0.0) - graphs
+    cached = any(name.startswith("autograd_cache_") for name in counts) and "autograd_cache_bypass" not in counts
+    return again if cached else again + graphs - spent.get("inductor", 0.0)
+
+
 def cache_counts() -> dict[str, int]:
     """Hits, misses and bypasses of torch's compile caches, by torch's own names."""
     counts = {**counters("inductor"), **counters("aot_autograd")}

@@ -74,6 +74,8 @@ def test_functions_have_the_new_code_inside_and_the_old_after_it(
         ("class Model:", "class Model(dict):", "more is changed than the bodies"),
         ("add = outer(10)", "add = outer(11)", "more is changed than the bodies"),
         ("STEP = 1", "STEP = 2", "more is changed than the bodies"),
+        ("add = outer(10)\n", "", "more is changed than the bodies"),
+        ("import math\nSTEP = 1\n", "STEP = 1\nimport math\n", "more is changed than the bodies"),
         ("def run(self, x, scale=1)", "def run(self, x, other=1)", "more is changed than the bodies"),
         ("    def run", "    @staticmethod\n    def run", "more is changed than the bodies"),
         ("add = outer(10)\n", "add = outer(10)\nprint(add)\n", "changes what the file does at its top"),
