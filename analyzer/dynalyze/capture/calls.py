@@ -21,7 +21,7 @@ from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, CloneTooLarge, Frozen, freeze
 from dynalyze.capture.hooks import after_fork
-from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
+from dynalyze.capture.nested_values import Signature, describe_call, has_finalizer, leaves, sign
 from dynalyze.capture.side_effects import HINT, EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import compiled_calls
 
@@ -168,6 +168,9 @@ class Recorder:
             if isinstance(module, torch.jit.ScriptModule):
                 self._note("<n> call<s> of modules already compiled by torch.jit cannot be made again.")
                 return None
+            if id(module) not in self._modules and _has_finalizers(module):  # Held, it would run late.
+                self._note(f"<n> call<s> of {name_of(module)} will not be made again: it holds what has a __del__.")
+                return None
             return self._record(module, args, kwargs)
         except Exception as error:
             self._note(f"<n> call<s> of {name_of(module)} could not be recorded: {one_line(error).rstrip('.')}.")
@@ -276,6 +279,12 @@ class Recorder:
             self._held_bytes += call.kept.nbytes
             self._held_calls += 1
             self._copied += 1
+
+
+def _has_finalizers(target: Any) -> bool:
+    """Whether a module, one of its parts or what one of them holds runs code of the user's as it goes."""
+    parts = target.modules() if isinstance(target, torch.nn.Module) else [getattr(target, "__self__", target)]
+    return any(has_finalizer(each) for part in parts for each in (part, *getattr(part, "__dict__", {}).values()))
 
 
 def name_of(target: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from dynalyze.capture.nested_values import Copier, TooLarge, leaves
+from dynalyze.capture.nested_values import Copier, NotCopied, leaves
 from dynalyze.capture.torch_private import compiled_calls
 
 _ALIGNMENT = 64
@@ -134,13 +134,13 @@ def freeze(value: Any, budget: int) -> Frozen:
     """Copy a nested value of the running program.
 
     Raises OverBudget, with nothing copied, where its tensors and arrays hold more than `budget` bytes, and CannotClone
-    where it holds a tensor without values, or too many objects.
+    where it holds a tensor without values, too many objects, or one with a `__del__`.
     """
     freezer = _Freezer(budget)
     copier = Copier(freezer.leaf)
     try:
         frozen = copier.copy(value)
-    except TooLarge as error:
+    except NotCopied as error:
         raise CannotClone(str(error)) from error
     return Frozen(frozen, freezer.load(), frozenset(copier.referenced))
 

@@ -29,8 +29,8 @@ _SCALARS = (bool, int, float, complex, str, bytes)
 _MOST_SEARCHED = 5000
 
 
-class TooLarge(Exception):
-    """The value holds more objects than are worth copying."""
+class NotCopied(Exception):
+    """The value holds more objects than are worth copying, or one that must not be."""
 
 
 class Copier:
@@ -50,7 +50,7 @@ class Copier:
         if id(value) in self._memo:
             return self._memo[id(value)]
         if len(self._memo) > _MOST_VALUES:
-            raise TooLarge(f"more than {_MOST_VALUES:,} objects")
+            raise NotCopied(f"more than {_MOST_VALUES:,} objects")
         made = NotImplemented if type(value) in _EXACT else self._leaf(value)
         if made is NotImplemented:
             made = self._build(value)
@@ -66,6 +66,8 @@ class Copier:
         if base is not None:
             return self._container(value, base)
         if is_plain_object(value):
+            if has_finalizer(value):
+                raise NotCopied(f"{type(value).__name__} has a __del__, which a copy would run too")
             try:
                 made = object.__new__(type(value))
             except TypeError:
@@ -120,6 +122,12 @@ def container_base(value: Any) -> Any:
     if type(value) in _EXACT:
         return type(value)
     return next((base for base in _BASES if isinstance(value, base)), None)
+
+
+def has_finalizer(value: Any) -> bool:
+    """Whether the user's code runs as the last reference to it goes: that is neither to come early nor late."""
+    owner = next((kind for kind in type(value).__mro__ if "__del__" in vars(kind)), None)
+    return owner is not None and owner.__module__.partition(".")[0] not in ("torch", *sys.stdlib_module_names)
 
 
 def is_plain_object(value: Any) -> bool:

@@ -45,7 +45,7 @@ _TRITON = re.compile(r"[\\/](?:site|dist)-packages[\\/]triton[\\/]")
 _BYTECODE = frozenset({"set_data", "_cache_bytecode"})
 """Of Python's import system: what keeps compiled modules in `__pycache__`."""
 
-_NO_PLACES = ("/dev/", "/proc/", "anon_inode:", "pipe:", "/memfd:")
+_NO_PLACES = ("/dev/", "/proc/", "anon_inode:", "/memfd:")
 _MOST_NOTED, _MOST_LOGGED = 200, 10_000
 _REST_OF = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+")
 """What Dynamo calls the rest of a function after a graph break."""
@@ -135,7 +135,11 @@ class EffectsWatch:
             flags, path = fcntl.fcntl(descriptor, fcntl.F_GETFL), os.readlink(f"/proc/self/fd/{descriptor}")
         except OSError:
             return False
-        if not flags & (os.O_WRONLY | os.O_RDWR) or path.startswith(_NO_PLACES):
+        if not flags & (os.O_WRONLY | os.O_RDWR):
+            return False
+        if path.startswith("pipe:"):  # Torch has pipes of its own; a process that the program started may read this.
+            return any(each.what == "starts" for each in self.seen)
+        if path.startswith(_NO_PLACES):
             return False
         return not any(_is_below(path, each) for each in self.own)
 

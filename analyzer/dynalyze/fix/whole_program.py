@@ -27,7 +27,9 @@ _PRINTED = "printed lines"
 _MOST_OUTPUT = 16 << 20
 _LONGEST = 32
 """Of a line that is quoted: longer texts count as values of the program, which a report hides."""
-_NUMBERS = re.compile(r"\s*[-+]?(0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?)", re.IGNORECASE)
+_NUMBERS = re.compile(
+    r"\s*[-+]?(0x[0-9a-f]+|\d+([.:]\d+)*(e[-+]?\d+)?)|\b(tmp|pymp-|listener-)[a-z0-9_]{8}\b", re.IGNORECASE
+)  # Names that tempfile makes up vary as numbers do.
 _OF_TORCH = re.compile(
     r"^[VIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ (\S*[/\\])?torch[/\\]\S+\.py:\d+\]"
     r"|^.*[/\\]torch[/\\].*\.py:\d+: \w*Warning: "

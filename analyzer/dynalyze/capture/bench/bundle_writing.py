@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from dynalyze.capture import side_effects
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
 from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
@@ -106,7 +107,9 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
     try:
         package = pickling.load_cloudpickle(cloudpickle)
         lost = _pickle_arguments(bundle, package)
-        pickling.save(bundle, path, package, min(most, shutil.disk_usage(path.parent).free // 2, _room_on_device()))
+        room = min(most, shutil.disk_usage(path.parent).free // 2, _room_on_device())
+        with side_effects.refused([run]):  # `__getstate__` and `__reduce__` are the user's code.
+            pickling.save(bundle, path, package, room)
         event.file, event.digest, event.nbytes = BUNDLE_FILE, digest_of(path), path.stat().st_size
         event.cannot_write = lost
         event.notes = [*([_PARAMETERS_NOTE] if event.backwards else []), *([lost] if lost else [])]
@@ -115,6 +118,9 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
             path.unlink()
         event.error = str(error) if isinstance(error, pickling.CannotPickle) else f"{type(error).__name__}: {error}"
         event.too_large = isinstance(error, pickling.PickleTooLarge)
+    except side_effects.Refused as refused:
+        path.unlink(missing_ok=True)
+        event.error = f"its calls are not written for another process: {refused.effect}"
     event.seconds = time.perf_counter() - began
     return event
 

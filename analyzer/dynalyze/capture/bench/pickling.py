@@ -22,7 +22,7 @@ import torch
 
 from dynalyze.capture.bench import reducers
 from dynalyze.capture.bench.failures import one_line
-from dynalyze.capture.nested_values import leaves, reachable_modules
+from dynalyze.capture.nested_values import has_finalizer, leaves, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls, custom_operators
 
 _MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
@@ -149,6 +149,8 @@ def _pickler(package: types.ModuleType, written: _Written) -> Any:
 
         def reducer_override(self, value: Any) -> Any:
             written.meet(value)
+            if has_finalizer(value) and not isinstance(value, type):
+                raise TypeError("it has a __del__, which would run for each copy")
             changed = _replaced(value)
             if changed is not NotImplemented:
                 return changed

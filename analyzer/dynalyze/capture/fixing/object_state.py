@@ -41,6 +41,7 @@ from dynalyze.capture.nested_values import container_base, is_plain_object
 _MOST = 40_000
 _OF_MODULES = frozenset((*vars(torch.nn.Module()), "_compiled_call_impl")) - {
     "training", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks",
+    "_non_persistent_buffers_set",
 }  # fmt: skip
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
 _PLAIN = (bool, int, float, complex, str, type(None))

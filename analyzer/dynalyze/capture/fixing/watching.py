@@ -30,9 +30,10 @@ Effect = tuple[str, str]
 """What was done ("printed", "logged", "warned", ...) and with what."""
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
-_LONGEST, _LONGEST_TOLD, _MOST = 500, 40, 20_000
+_LONGEST, _LONGEST_TOLD, _MOST, _MANY = 500, 40, 20_000, 1000
 _TORCH = (str(Path(torch.__file__).parent), "<eval_with_key>")  # Its files, and its graphs as code.
 _READ = (ast.Expression, ast.Name, ast.Load, ast.Attribute)
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -44,7 +45,7 @@ def effects(seen: list[Effect]) -> Iterator[None]:
 
     def handle(logger: logging.Logger, record: logging.LogRecord) -> None:
         if not record.name.startswith("torch."):
-            seen.append(("logged", f"{record.levelname} {record.getMessage()}"[:_LONGEST]))
+            seen.append(("logged", f"{record.levelname} {record.name} {record.getMessage()}"[:_LONGEST]))
 
     def warn(message: Any, category: Any, filename: str, *_: Any) -> None:
         # torch warns of what it compiles: that is no effect of the program.
@@ -143,6 +144,9 @@ def outlined(value: Any, path: str, into: Outline, *, copies: bool = True) -> Ou
         if base is not None and issubclass(base, (set, frozenset)):
             into.values[path] = type(value).__name__, sorted(map(repr, base.__iter__(value)))
             return
+        if base in (list, tuple) and len(value) > _MANY and all(isinstance(each, SCALARS) for each in value):
+            into.values[path] = type(value).__name__, len(value), hashlib.sha256(repr(value).encode()).hexdigest()
+            return
         inside = dict(children(value))
         own = base.items(value) if base is not None and issubclass(base, dict) else ()
         order = [_key(key) for key, _ in own] if base is not None else sorted(map(_key, inside))
@@ -178,15 +182,28 @@ def _content(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
-        return f"{value.__module__}.{value.__qualname__}"
+        name = f"{value.__module__}.{value.__qualname__}"
+        return (name, *_made_of(value)) if isinstance(value, types.FunctionType) and "<" in name else name
+    if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
+        with contextlib.suppress(TypeError):
+            return _ADDRESS.sub("", repr(value.__reduce__()))[:_LONGEST]
     if isinstance(value, torch.nn.Module):
         return id(value)
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tobytes"):
         return str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()
     with contextlib.suppress(Exception):
-        text = repr(value)
-        return None if " at 0x" in text else text[:_LONGEST]
+        return _ADDRESS.sub("", repr(value))[:_LONGEST]
     return None
+
+
+def _made_of(function: types.FunctionType) -> Iterator[Any]:
+    """What tells a function that another one makes from the others that it makes: its code, and what it closes over."""
+    yield function.__code__.co_code, [each for each in function.__code__.co_consts if isinstance(each, SCALARS)]
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # Not filled yet.
+            held = cell.cell_contents
+            yield repr(held) if isinstance(held, SCALARS) else type(held).__name__
+    yield [repr(each) for each in function.__defaults__ or () if isinstance(each, SCALARS)]
 
 
 def _key(key: Any) -> str:

@@ -148,6 +148,10 @@ def _process() -> Iterator[_Reading]:
     yield "warnings.filters", partial(_digest, filters)
     yield "sys.path", lambda: _digest([each for each in sys.path if not is_installed(each + os.sep)])
     yield "gc.isenabled", gc.isenabled
+    yield "gc.get_threshold", gc.get_threshold
+    yield "sys.getrecursionlimit", sys.getrecursionlimit
+    yield "sys.getswitchinterval", sys.getswitchinterval
+    yield "socket.getdefaulttimeout", lambda: sys.modules["socket"].getdefaulttimeout()
     yield "os.getcwd", lambda: _digest(os.getcwd())  # noqa: PTH109 - as text.
     yield "logging.disable", lambda: logging.root.manager.disable
     for name, logger in {"": logging.root, **logging.root.manager.loggerDict}.items():
