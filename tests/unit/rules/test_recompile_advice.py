@@ -623,6 +623,7 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
         ("def forward(self, batch):", "batch['ids']", "with torch.autocast('cpu'): net(data)", "(data['ids'], 0)"),
         ("def forward(self, ids):", "ids", "loss = score(net(tokens), target)", "(ids, 0)"),
         ("def forward(self, ids):", "ids", "net(torch.ones(n, 4))", "(ids, 0)"),
+        ("def step(ids, n):", "ids", "step(ids.squeeze(1), 2)", "(ids_passed, 0)"),
         ("def step(ids, n):", "ids", "step(tokens, 2)", "(tokens, 0)"),
         ("def step(ids): return ids * 2", "ids", "step(tokens)", "(tokens, 0)"),
         ("def step(self, ids, n):", "ids", "agent.step(tokens, rows)", "(tokens, 0)"),
@@ -649,7 +650,10 @@ def test_what_is_marked_has_the_name_that_the_first_call_hands_over(
     for each in report.compilations:
         each.location, each.caller = changed.location, at(30, "<module>", call)
     (series,), _ = gather(report)
-    assert f"torch._dynamo.mark_dynamic{marks}" in advise(series).action
+    told = advise(series)
+    assert f"torch._dynamo.mark_dynamic{marks}" in told.action
+    example = told.example
+    assert example is not None and ("ids_passed = ids.squeeze(1)\n" in example.after) is ("_passed" in marks)
 
 
 @pytest.mark.parametrize(("compile_ids", "told"), [(["0/1", "2/0"], True), (["0/0", "0/1"], False), (["1/1"], False)])

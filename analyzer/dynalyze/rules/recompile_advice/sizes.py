@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +16,7 @@ from dynalyze.rules.recompile_advice.source import (
     DYNAMIC_PAGE,
     Expression,
     as_written,
+    clipped,
     dynamic_sources,
     handed_over,
     read_source,
@@ -105,12 +108,14 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     at = f", {series.first_call.short}" if series.first_call is not None else ""
     breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
+    naming = [f"{name} = {clipped(given)}" for name, given in sizes.unnamed.items()]
+    mark = f"Name what is passed, {_quoted(naming)}, and hand that over; then mark" if naming else "Mark"
     first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
     return Advice(
-        f"Mark {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
+        f"{mark} {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
         f"`torch.compile(..., dynamic=True)`.{first}",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
-        Example(call, "\n".join([*marks, call])),
+        Example(call, "\n".join([*naming, *marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),
         link=DYNAMIC_PAGE,
     )
@@ -120,13 +125,17 @@ def _as_passed(sizes: Sizes, series: Series) -> Sizes:
     """The sizes by what the first call hands over, where that tells it for all of them."""
     line = series.first_call.code or "" if series.first_call is not None else ""
     dimensions: dict[str, list[int]] = {}
+    unnamed: dict[str, str] = {}
     for name, at in sizes.dimensions.items():
         parameter = re.split(r"[.\[]", name)[0]
-        if not (passed := handed_over(parameter, series.lead.location, line)):
+        passed, expression = handed_over(parameter, series.lead.location, line)
+        if not passed:
             return sizes
+        if expression:
+            unnamed[passed] = expression
         passed += name.removeprefix(parameter)
         dimensions[passed] = sorted({*dimensions.get(passed, ()), *at})
-    return sizes._replace(dimensions=dimensions)
+    return sizes._replace(dimensions=dimensions, unnamed=unnamed)
 
 
 def _met_first(series: Series, line: Location) -> Advice | None:
@@ -162,13 +171,15 @@ def _made_anew(names: list[str]) -> Advice:
 
 class Sizes(NamedTuple):
     """The dimensions that changed in one call, by tensor, each as the caller writes it and as Dynamo names it; and the
-    whole numbers that did. `complete`: the caller can write all of them down.
+    whole numbers that did. `complete`: the caller can write all of them down; `unnamed` are names that it has to give
+    to what it passes, with that.
     """
 
     dimensions: dict[str, list[int]]
     dynamo_names: list[str]
     numbers: list[str]
     complete: bool
+    unnamed: Mapping[str, str] = MappingProxyType({})
 
     @property
     def arguments(self) -> list[str]:

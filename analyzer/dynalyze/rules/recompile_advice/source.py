@@ -121,33 +121,42 @@ def as_written(text: str) -> str:
 def as_called(text: str, recompile: Recompile) -> str:
     """`args[0]` of a module of torch itself as the line that calls it has it: `x` of `net(x)`."""
     code = recompile.location.code or ""
-    return _ARGS.sub(lambda found: _handed_over(code, int(found[1])) or found[0], text)
+    return _ARGS.sub(lambda found: _written(_in_place(code, int(found[1]))) or found[0], text)
 
 
-def _handed_over(code: str, at: int) -> str:
-    """What the one call in a line hands over in one place; "" for several calls, or what has no name."""
+def _in_place(code: str, at: int, function: str = "") -> ast.expr | None:
+    """What the one call in a line hands over in one place, or the one of `function`; None for several calls."""
     calls = [call for call in _calls(code) if len(call.args) > at]
-    return _written(calls[0].args[at]) if len(calls) == 1 else ""
+    calls = [each for each in calls if ast.unparse(each.func).rpartition(".")[2] == function] or calls
+    return calls[0].args[at] if len(calls) == 1 else None
 
 
-def handed_over(name: str, location: Location, call: str) -> str:
-    """What a line of the program hands over for a parameter of the function at the location; "" where that is not told
-    by the line, or has no name.
+def handed_over(name: str, location: Location, call: str) -> tuple[str, str]:
+    """What a line of the program hands over for a parameter of the function at the location, and the expression that it
+    has to be given that name first, "" where it has one; two empty ones where the line does not tell.
     """
+    given = _given_for(name, location, call)
+    if given is None or isinstance(given, ast.Constant | ast.Starred):
+        return "", ""
+    taken = re.search(rf"\b{re.escape(name)}\b", call) is not None
+    return (_written(given), "") if _written(given) else (f"{name}_passed" if taken else name, ast.unparse(given))
+
+
+def _given_for(name: str, location: Location, call: str) -> ast.expr | None:
     by_keyword = [each.value for found in _calls(call) for each in found.keywords if each.arg == name]
     if by_keyword:
-        return _written(by_keyword[0]) if len(by_keyword) == 1 else ""
+        return by_keyword[0] if len(by_keyword) == 1 else None
     whole = [found.keywords[0] for found in _calls(call) if len(found.keywords) == 1 and not found.args]
     if len(whole) == 1 and whole[0].arg is None and _written(whole[0].value):
-        return f"{_written(whole[0].value)}[{name!r}]"  # model(**batch)
+        return ast.parse(f"{_written(whole[0].value)}[{name!r}]", mode="eval").body  # model(**batch)
     try:
         written = (location.code or "").strip()
         (function,) = ast.parse(f"{written} ..." if written.endswith(":") else written).body
     except (SyntaxError, ValueError):
-        return ""
+        return None
     parameters = [each.arg for each in function.args.args] if isinstance(function, ast.FunctionDef) else []
     own = parameters[callee(location) == "model" or parameters[:1] == ["self"] :]  # Without the object of a method.
-    return _handed_over(call, own.index(name)) if name in own else ""
+    return _in_place(call, own.index(name), location.function) if name in own else None
 
 
 def _calls(code: str) -> list[ast.Call]:
@@ -162,7 +171,7 @@ def _calls(code: str) -> list[ast.Call]:
     return [node for name, node in named if name not in vars(builtins) and not _TORCH.match(name)]
 
 
-def _written(given: ast.expr) -> str:
+def _written(given: ast.expr | None) -> str:
     return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else ""
 
 
