@@ -314,6 +314,16 @@ def f(h): return h.view(-1, numpy.prod(h.shape[1:])) * 2
 import math
 
 def f(h): return h.view(-1, math.prod(h.shape[1:])) * 2
+=== range-list: (torch.ones(2, 3),)
+def f(h):
+    for n in torch.arange(2).tolist():
+        h = h + n
+    return h
+---
+def f(h):
+    for n in list(range(2)):
+        h = h + n
+    return h
 === one-hot-of-largest: (torch.tensor([0, 1, 2, 5]),)
 def f(kinds): return F.one_hot(kinds, max(3, kinds.max() + 1))[:, :3] * 2
 ---
@@ -445,6 +455,8 @@ def f(h): return h[: np.argmax([1, 3, 2])] * 2
 import numpy as np
 
 def f(h): return torch.ones(int(np.prod(h.detach().numpy()))) * 2
+=== range-list: (torch.ones(2, 3), torch.tensor(1))
+def f(h, n): return h.sum(torch.arange(2).mul(n).tolist()) * 2
 === check-that-tells: (torch.ones(2),)
 seen = []
 

@@ -54,6 +54,11 @@ class Summary:
     def indented(self, text: Text | str, style: str = "", by: int = 3) -> None:
         self._console.print(Padding(self._kept(text, style), (0, 0, 0, by), expand=False))
 
+    def setting(self, line: str) -> None:
+        """A setting to paste, however long: never wrapped."""
+        text = Text.assemble("   ", ("setting  ", "dim"), one_line(line))
+        self._console.print(self._kept(text, ""), soft_wrap=True)
+
     def code(self, code: str, by: int = 5) -> None:
         """A line of code, cut where it does not fit."""
         self.indented(Text(one_line(code), no_wrap=True, overflow="ellipsis"), by=by)

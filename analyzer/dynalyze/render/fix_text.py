@@ -58,7 +58,7 @@ def _heading(summary: Summary, fix: Fix) -> None:
 
 def _change(summary: Summary, fix: Fix) -> None:
     for line in fix.setting.splitlines():
-        summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
+        summary.setting(line)
     if fix.setting:
         summary.indented(words.WHERE_SETTINGS_GO, "dim", by=12)
     lines = [line.removesuffix("\r") for line in fix.patch.rstrip("\n").split("\n")] if fix.patch else []

@@ -159,7 +159,7 @@ def _add_setting(summary: Summary, finding: Finding, noted: set[str] | None) -> 
     if detail is None or not detail.config:
         return
     for line in detail.config.splitlines():
-        summary.indented(Text.assemble(("setting  ", "dim"), one_line(line)))
+        summary.setting(line)
     if noted is not None and detail.config_note and detail.config_note not in noted:
         summary.indented(detail.config_note, "dim", by=_SETTING)
         noted.add(detail.config_note)

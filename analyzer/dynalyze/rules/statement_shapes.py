@@ -499,6 +499,12 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     ),
     # `x.item()`, `int(n)`; torch reads a number for `layers[index]` too, which is another matter.
     "reads_a_number": lambda written: written.calls_any("item", "int", "float", "bool"),
+    # `torch.arange(1, x.dim()).tolist()`: numbers that Python counts as well.
+    "lists_a_range": lambda written: any(
+        isinstance(made := each.func.value, ast.Call) and ast.unparse(made.func) == "torch.arange"
+        for each in written.calls
+        if isinstance(each.func, ast.Attribute) and each.func.attr == "tolist"
+    ),
     "asserts": lambda written: isinstance(written.statement, ast.Assert),
     # `x.data_ptr()`.
     "asks_for_address": lambda written: written.calls_any("data_ptr"),
