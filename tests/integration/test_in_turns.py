@@ -1,4 +1,6 @@
-"""A model too large to copy is timed in the program's own process, which leaves the program and its record alone."""
+"""A model too large to copy, or too slow to trace, is timed in the program's own process, which leaves the program and
+its record alone.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 from program import plain_python
 from warm_starts import start_by_forks
 
-from dynalyze.bench.records import SHARED
+from dynalyze.bench.records import SHARED, SLOW_TO_TRACE, TOO_LARGE
 from dynalyze.cli.group import run
 
 PROGRAM = """
@@ -48,18 +50,26 @@ def save():
 
 
 @pytest.mark.parametrize(
-    "compiled", ["torch.compile(model, backend='eager')", pytest.param("model", marks=pytest.mark.slow)]
+    ("compiled", "why"),
+    [
+        ("torch.compile(model, backend='eager')", TOO_LARGE),
+        ("torch.compile(model, backend='eager')", SLOW_TO_TRACE),
+        pytest.param("model", TOO_LARGE, marks=pytest.mark.slow),
+        pytest.param("model", SLOW_TO_TRACE, marks=pytest.mark.slow),
+    ],
 )
 def test_it_is_timed_where_it_is_and_left_as_it_was(
-    compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    compiled: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "fit.py").write_text(PROGRAM.format(compiled=compiled))
     plain = plain_python("fit.py", cwd=tmp_path)
-    monkeypatch.setattr("dynalyze.cli.explain._LARGEST_COPY", 1024)
     monkeypatch.chdir(tmp_path)
     start_by_forks(monkeypatch, measures=True)
     given = [] if "compile" in compiled else ["--backend", "eager"]
-    status = run(["explain", "fit.py", *given, "--bench-seconds", "60", "--json", "r.json"])
+    if why == TOO_LARGE:
+        monkeypatch.setattr("dynalyze.cli.explain._LARGEST_COPY", 1024)
+    given += ["--bench-seconds", "60" if why == TOO_LARGE else "16"]  # Less than three pairs of processes take.
+    status = run(["explain", "fit.py", *given, "--json", "r.json"])
     said = capfd.readouterr().err
     assert status == 0, said
     shown = [line for line in said.splitlines() if line.startswith(("left", "next", "loud"))]
@@ -67,7 +77,7 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     report = json.loads((tmp_path / "r.json").read_text())
     eager, row = report["measurements"]
     assert eager["configuration"] == "eager" and eager["phase"] == row["phase"] == "train"
-    assert row["status"] == "valid" and SHARED in row["notes"]
+    assert row["status"] == "valid" and {why, SHARED} <= set(row["notes"])
     assert 3 <= row["speedup"]["pairs"] <= 10 and len(eager["samples"]) == len(row["samples"])
     # Of the two halves, and none of those that the timing made.
     assert len(report["compilations"]) == 2 and [each["occurrences"] for each in report["graph_breaks"]] == [1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import inspect
 import pickle
 import random
@@ -242,3 +243,17 @@ def test_somebody_elses_patch_survives_stop() -> None:
         assert watched.recorder.total == 0
     finally:
         torch.nn.Module.__call__ = ORIGINAL
+
+
+def test_a_module_with_a_finalizer_goes_when_the_program_lets_go_of_it() -> None:
+    class Locked(torch.nn.Linear):
+        def __del__(self) -> None:
+            gone.append(True)
+
+    gone: list[bool] = []
+    recorder, module = Recorder(), Locked(2, 2)
+    assert recorder.begin(torch.nn.Sequential(module), (torch.ones(2),), {}) is None
+    assert [each for each in recorder.cut if "__del__" in each]
+    del module
+    gc.collect()
+    assert gone == [True]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -251,3 +252,25 @@ def test_any_nested_value_comes_back_alike(value: Any) -> None:
     assert all(torch.equal(a, b) and a.stride() == b.stride() for a, b in zip(before, after, strict=True))
     assert _overlaps(after) == _overlaps(before)
     assert not {t.data_ptr() for t in before if t.numel()} & {t.data_ptr() for t in after if t.numel()}
+
+
+class Scratch:
+    """Removes its folder as it goes; a copy of it would too."""
+
+    removed: ClassVar[list[str]] = []
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __del__(self) -> None:
+        self.removed.append(self.path)
+
+
+def test_what_has_a_finalizer_is_not_copied() -> None:
+    scratch = Scratch("here")
+    with pytest.raises(CannotClone, match="Scratch has a __del__"):
+        freeze({"scratch": scratch}, BUDGET)
+    gc.collect()
+    assert Scratch.removed == []
+    del scratch
+    assert Scratch.removed == ["here"]

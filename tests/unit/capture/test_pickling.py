@@ -411,3 +411,17 @@ def test_what_pickle_refuses_is_the_same_in_another_process(tmp_path: Path) -> N
 def test_what_works_by_itself_does_not_travel(value: Any, travelled: Callable[[Any], Any]) -> None:
     with pytest.raises(pickling.CannotPickle, match=type(value).__name__):
         travelled(value)
+
+
+class Finished:
+    def __del__(self) -> None:
+        raise AssertionError("a copy has gone")
+
+
+def test_what_has_a_finalizer_does_not_travel(travelled: Callable[[Any], Any]) -> None:
+    held = Finished()
+    try:
+        with pytest.raises(pickling.CannotPickle, match="__del__"):
+            travelled([held])
+    finally:
+        del Finished.__del__
