@@ -168,9 +168,6 @@ class Recorder:
             if isinstance(module, torch.jit.ScriptModule):
                 self._note("<n> call<s> of modules already compiled by torch.jit cannot be made again.")
                 return None
-            if id(module) not in self._modules and _has_finalizers(module):  # Held, it would run late.
-                self._note(f"<n> call<s> of {name_of(module)} will not be made again: it holds what has a __del__.")
-                return None
             return self._record(module, args, kwargs)
         except Exception as error:
             self._note(f"<n> call<s> of {name_of(module)} could not be recorded: {one_line(error).rstrip('.')}.")
@@ -207,6 +204,9 @@ class Recorder:
     def _record(self, module: Any, args: Any, kwargs: Any) -> Call | None:
         if id(module) not in self._modules and len(self._modules) >= _MOST_MODULES:
             self._note(f"<n> call<s> went to further modules, after the first {_MOST_MODULES}.")
+            return None
+        if id(module) not in self._modules and _has_finalizers(module):  # Held, it would run late.
+            self._note(f"<n> call<s> of {name_of(module)} will not be made again: it holds what has a __del__.")
             return None
         modes = Modes.now()
         arguments = sign((args, kwargs))
