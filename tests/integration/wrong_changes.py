@@ -272,6 +272,12 @@ BASES: dict[str, Files] = {
     "saved": program(
         _IDENTITY, top="import os, pathlib\npost = lambda t: t * 2\nname = lambda: 'answer.txt'\n",
         after="pathlib.Path(name()).write_text(str(post(out).sum().item()))\nos.makedirs('made', exist_ok=True)\n"),
+    "left before": {
+        **program(
+            _IDENTITY, top="import pathlib\n",
+            after="pathlib.Path('answer.txt').write_text(str(out.sum().item()))\nprint('done')\n"),
+        "answer.txt": "of an earlier run",
+    },
     "folder": program(
         _IDENTITY, top="import os\nfolder = lambda: os.makedirs('made', exist_ok=True)\n",
         after="folder()\nprint('done')\n"),
@@ -553,6 +559,7 @@ RIGHT: dict[str, Change] = {
         "choice",
         (("y = y * 2 if x.sum() > 0 else y * 3", "y = torch.where(x.sum() > 0, y * 2, y * 3)"),),
     ),
+    "a file of an earlier run": Change("left before", files={"answer.txt": ""}),
     "a comment": Change("net", (("return y * 2", "# Twice.\n        return y * 2"),)),
     "a function imported elsewhere": Change(
         "imports",

@@ -20,11 +20,11 @@ from dynalyze.report.intervals import MeasuredPart
 from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, StepMemory, Validity
 
 SHARED = (
-    "Eager and compiled took turns in the program's own process, on the same parameters: what two processes differ by "
-    "is not in the interval."
+    "eager and compiled took turns in the program's own process, on the same parameters; what two processes differ by "
+    "is not in the interval"
 )
-TOO_LARGE = "The model is too large for a copy in each of two processes."
-SLOW_TO_TRACE = "It takes too long to trace for three pairs of processes."
+TOO_LARGE = "the model is too large for a copy in each of two processes"
+SLOW_TO_TRACE = "the model takes too long to trace for three pairs of processes"
 
 
 @dataclass
@@ -152,7 +152,7 @@ def rows_in_turns(event: TimedInTurns, configuration: Configuration, why: str) -
         row.pairs.append(Pair(first, compiled))
         eager.pairs.append(Pair(first, second))
         eager.eager_samples += first + second
-    row.notes += [why, SHARED]
+    row.notes.append(f"{why}: {SHARED}")
     eager.timed = row.timed = True
     return eager, row
 

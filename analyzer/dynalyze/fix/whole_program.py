@@ -7,6 +7,7 @@ torch. Then it runs with the change, from its own folder. Whatever was stable ha
 from __future__ import annotations
 
 import difflib
+import hashlib
 import itertools
 import os
 import re
@@ -18,6 +19,7 @@ from dynalyze.bench.workers import Stopped
 from dynalyze.capture.events import ProgramEnded
 from dynalyze.launch.observe import Observation, observed
 from dynalyze.launch.sandbox import Again, left_behind
+from dynalyze.launch.sandbox_init import REMOVED
 from dynalyze.launch.streams import Streams
 from dynalyze.report import Report
 from dynalyze.report.fixes import WholeProgram
@@ -131,11 +133,21 @@ class Gate:
             if seen.report.outcome.status == "interrupted":
                 raise Stopped("interrupted")
             files = left_behind(seen.folder) if observation.isolation == "sandbox" else {}
-            kept = _left({path: state for path, state in files.items() if path not in observation.put}, seen.folder)
+            own = {path: state for path, state in files.items() if not _is_as_put(state, observation.put.get(path))}
+            kept = _left(own, seen.folder)
             ended = seen.log.last(ProgramEnded)
         errors = list(_of_program(streams.lines("stderr")))
         left, names = (ended.left, ended.names) if ended else ({}, {})
         return ProgramRun(seen.report, streams.lines("stdout"), errors, kept, left, names)
+
+
+def _is_as_put(state: str, source: str | None) -> bool:
+    """Whether a file is as the change put it there, or took it away: then it is none of the program's."""
+    if source is None:
+        return False
+    if not source:
+        return state == REMOVED
+    return Path(source).is_dir() or state.endswith(hashlib.sha256(Path(source).read_bytes()).hexdigest())
 
 
 def _left(files: Mapping[str, str], own: Path) -> dict[str, str]:

@@ -7,13 +7,14 @@ import functools
 import hashlib
 import importlib
 import importlib.machinery
+import logging
 import os
 import pickle
 import sys
 import types
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,15 @@ class BundledCall:
 
 @dataclass(slots=True)
 class Bundle:
-    """`written` is how the program compiled each callable: None where it did not, b"" where that cannot travel."""
+    """`written` is how the program compiled each callable: None where it did not, b"" where that cannot travel;
+    `levels` are those of its loggers, which decide what is logged.
+    """
 
     targets: list[Any]
     calls: list[BundledCall]
     names: list[str]
     written: list[bytes | CompiledAs | None]
+    levels: dict[str, int] = field(default_factory=dict)
 
 
 def digest_of(path: Path) -> str:
@@ -84,6 +88,8 @@ def open_bundle(request: WorkerRequest) -> Bundle:
     try:
         pickling.load_cloudpickle(request.cloudpickle)
         bundle: Bundle = pickling.load(path)
+        for name, level in bundle.levels.items():
+            logging.getLogger(name).setLevel(level)
         pickling.note_recordable_outputs(bundle.targets)
     except Exception as error:
         reason = f"the recorded calls cannot be read here: {one_line(error)}; {RERUN_HINT}"

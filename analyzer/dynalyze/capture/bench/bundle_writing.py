@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import os
 import shutil
 import sys
@@ -92,7 +93,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
     Without the folder of `cloudpickle` (None) nothing is written: the event holds which calls there were.
     """
     began = time.perf_counter()
-    bundle = replace(collected.bundle, written=list(collected.bundle.written))
+    bundle = replace(collected.bundle, written=list(collected.bundle.written), levels=_levels())
     event = BundleWritten(
         calls=len(bundle.calls), names=bundle.names, backwards=sum(call.backward for call in bundle.calls),
         written=any(each is not None for each in bundle.written),
@@ -123,6 +124,13 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
         event.error = f"its calls are not written for another process: {refused.effect}"
     event.seconds = time.perf_counter() - began
     return event
+
+
+def _levels() -> dict[str, int]:
+    """The levels that the program gave to loggers, "" for the root, by their names."""
+    every = {"": logging.root, **logging.root.manager.loggerDict}
+    own = {name: each for name, each in every.items() if not name.startswith(("torch", "dynalyze"))}
+    return {name: each.level for name, each in own.items() if isinstance(each, logging.Logger) and each.level}
 
 
 def _room_on_device() -> int:

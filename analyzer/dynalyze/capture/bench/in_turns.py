@@ -38,6 +38,7 @@ _LONGEST_BLOCK = 0.5  # Seconds of timed calls of each arm in a turn, where a ca
 _WARMING = 0.15  # Of the time: until the compiled calls are steady. The program has made them before.
 # Three pairs of processes with their answers, on two quiet cores: seconds beside tracing, and how often they trace.
 _BESIDE_TRACING, _TRACED = 17.0, 5
+_LEAST = 1.0  # Seconds: with fewer no figure is worth showing.
 _SHARE = 0.25  # Of the time, where answers and the cost of breaks are measured in other processes afterwards.
 _LONG_MS = 2000.0  # Of a pass: a longer one is of the first call of each callable alone.
 
@@ -47,7 +48,8 @@ def seconds_for(written: BundleWritten, budget: float) -> float:
     if written.too_large:
         return budget
     tracing = runtime.tracing_seconds()
-    if not written.file or _BESIDE_TRACING + _TRACED * tracing < budget:
+    enough = budget * _SHARE >= _LEAST and written.file != ""
+    if not enough or _BESIDE_TRACING + _TRACED * tracing < budget:
         return 0.0
     return budget * _SHARE + (0.0 if written.written else tracing)
 
