@@ -372,6 +372,7 @@ BASES: dict[str, Files] = {
 
 LEAVES: dict[str, set[str]] = {
     "saved": {"answer.txt", "made"},
+    "left before": {"answer.txt"},
     "folder": {"made"},
     "stamped": {"train.log"},
     "stamped data": {"train.log"},
