@@ -280,6 +280,7 @@ WRONG: dict[str, Change] = {
     # Outputs that are no tensors.
     "object-returned": change("return Box(x * 2)", "return Box(x * 3)",
                               top="class Box:\n    def __init__(self, a):\n        self.a = {'deep': [[[[[[[a]]]]]]]}"),
+    "view-returned": change("return self.linear(x), x", "return self.linear(x), x[:]"),
     "string-returned": change("return 'a'", "return 'b'"),
     "function-returned": change("k = 2", "k = 3", around="{}\nreturn lambda t: t * k"),
     "partial-returned": change("return partial(min, 2)", "return partial(min, 3)", top="from functools import partial"),

@@ -157,9 +157,10 @@ class _Capture(OutputCapture):
             if held.is_leaf and held.grad is not None:
                 self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
         self._note_aliases(prefix, inputs, outputs)
-        names = {**self._held.containers(), **{id(each): f"input {path}" for path, each in containers_in(inputs)}}
+        given_objects, made_objects = ([*containers_in(each), *tensors_in(each)] for each in (inputs, outputs))
+        names = {**self._held.containers(), **{id(each): f"input {path}" for path, each in given_objects}}
         self._found.values |= {
-            f"{prefix}output {path} is": names[id(each)] for path, each in containers_in(outputs) if id(each) in names
+            f"{prefix}output {path} is": names[id(each)] for path, each in made_objects if id(each) in names
         }
 
     def _note_aliases(self, prefix: str, inputs: Any, outputs: Any) -> None:
