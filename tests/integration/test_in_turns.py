@@ -78,6 +78,7 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     eager, row = report["measurements"]
     assert eager["configuration"] == "eager" and eager["phase"] == row["phase"] == "train"
     assert row["status"] == "valid" and f"{why}: {SHARED}" in row["notes"]
+    assert row["speedup"]["one_process"] is True
     assert 3 <= row["speedup"]["pairs"] <= 10 and len(eager["samples"]) == len(row["samples"])
     # Of the two halves, and none of those that the timing made.
     assert len(report["compilations"]) == 2 and [each["occurrences"] for each in report["graph_breaks"]] == [1]

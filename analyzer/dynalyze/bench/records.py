@@ -34,7 +34,8 @@ class ConfigRun:
     `problem` says why it has no times, `failure` is its kind; `untimed`: the benchmark ended before. `first` is None
     until it was run; `cold` is the same if that process started with empty caches. `checks` are the answers after each
     pair; `timed`: no more pairs are to come. `eager_samples` are those of all eager processes of the workload. `parts`
-    are what features measured, by field; `recorded`: they were asked.
+    are what features measured, by field; `recorded`: they were asked. `one_process`: its pairs are turns
+    in one process.
     """
 
     configuration: Configuration
@@ -53,6 +54,7 @@ class ConfigRun:
     compared: bool = False
     parts: dict[str, MeasuredPart] = field(default_factory=dict)
     recorded: bool = False
+    one_process: bool = False
     step_memory: StepMemory | None = None
     operators: CheckedOperators | None = None
     checks: list[Checked] = field(default_factory=list)
@@ -153,7 +155,7 @@ def rows_in_turns(event: TimedInTurns, configuration: Configuration, why: str) -
         eager.pairs.append(Pair(first, second))
         eager.eager_samples += first + second
     row.notes.append(f"{why}: {SHARED}")
-    eager.timed = row.timed = True
+    eager.timed = row.timed = row.one_process = True
     return eager, row
 
 
@@ -177,6 +179,8 @@ def _add_times(record: Measurement, row: ConfigRun, eager: ConfigRun) -> None:
         # Of all eager processes, so that eager takes the same wherever it is shown.
         record.eager_latency_ms = stats.latency(eager.eager_samples)
         record.speedup = stats.speedup(row.pairs, eager.pairs)
+        if record.speedup is not None:
+            record.speedup.one_process = row.one_process
         record.break_even = stats.break_even(record.startup, row.pairs, record.speedup)
     record.throughput = stats.throughput(record.latency_ms, record.items, record.tokens, record.phase, record.calls)
 

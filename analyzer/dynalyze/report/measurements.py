@@ -47,13 +47,15 @@ class Speedup(msgspec.Struct):
 
     0.12: one of two equals may seem 1.12 times as fast as the other. None: fewer than two pairs of eager processes told
     of it, and the verdict is "no difference shown". `ratio` is already widened to the noise floor. `pairs` is the
-    number of process pairs; under five, too, the verdict is "no difference shown", whatever the interval.
+    number of process pairs; under five, too, the verdict is "no difference shown", whatever the interval. With
+    `one_process` they are turns of eager and compiled in the program's own process, and `floor` is that of eager there.
     """
 
     ratio: Interval
     verdict: SpeedVerdict
     floor: float | None
     pairs: int
+    one_process: bool = False
 
 
 class StartUp(msgspec.Struct):

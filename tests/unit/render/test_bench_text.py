@@ -53,6 +53,13 @@ def test_an_interval_that_tells_nothing_is_not_shown() -> None:
     assert "23,436" not in text
 
 
+def test_turns_in_one_process_are_not_told_as_pairs_of_processes() -> None:
+    together = speedup(1.9, 1.8, 2.0)
+    together.one_process = True
+    (trust,) = trust_notes([eager_row(), measured("default", 20.0, together)])
+    assert "5 turns in one process; eager differed from itself" in trust and "processes" not in trust
+
+
 def test_what_was_not_reached_in_time_did_not_fail() -> None:
     late = Measurement("default", reason="the time was up before it was timed")
     assert claim(late) == "compiled was not timed: the time was up before it was timed"

@@ -34,6 +34,9 @@ _TOLERANCE, OF_GRADIENTS = 1e-5, 10
 """How far a result may be off where an operation has changed, as a share of its size, and how much more a gradient."""
 
 
+_Tensors = list[tuple[str, torch.Tensor]]
+
+
 @dataclass
 class Run:
     """What one run did. `values` are what each call returned, changed and left behind, by name; `lines` are those of
@@ -156,17 +159,19 @@ class _Capture(OutputCapture):
         for path, held in self._held.shared():
             if held.is_leaf and held.grad is not None:
                 self._note(f"{prefix}gradient of ", outlined(held.grad, path, Outline()))
-        self._note_aliases(prefix, inputs, outputs)
-        given_objects, made_objects = ([*containers_in(each), *tensors_in(each)] for each in (inputs, outputs))
+        given_tensors, made_tensors = tensors_in(inputs), tensors_in(outputs)
+        self._note_aliases(prefix, given_tensors, made_tensors)
+        given_objects = [*containers_in(inputs), *given_tensors]
         names = {**self._held.containers(), **{id(each): f"input {path}" for path, each in given_objects}}
         self._found.values |= {
-            f"{prefix}output {path} is": names[id(each)] for path, each in made_objects if id(each) in names
-        }
+            f"{prefix}output {path} is": names[id(each)]
+            for path, each in (*containers_in(outputs), *made_tensors) if id(each) in names
+        }  # fmt: skip
 
-    def _note_aliases(self, prefix: str, inputs: Any, outputs: Any) -> None:
+    def _note_aliases(self, prefix: str, inputs: _Tensors, outputs: _Tensors) -> None:
         """Note which outputs and changed tensors share memory with what."""
-        named = [(f"output {name}", tensor) for name, tensor in tensors_in(outputs)]
-        named += [(f"input {name}", tensor) for name, tensor in tensors_in(inputs)]
+        named = [(f"output {name}", tensor) for name, tensor in outputs]
+        named += [(f"input {name}", tensor) for name, tensor in inputs]
         named += [(f"state {name}", tensor) for name, tensor in self._held.shared()]
         named += [(f"new state {name}", tensor) for name, tensor in self._held.new_tensors()]
         for name, others in aliases(named).items():
@@ -198,7 +203,7 @@ class _Capture(OutputCapture):
         return any(not isinstance(each, types.FrameType) for each in holders)
 
 
-def tensors_in(value: Any) -> list[tuple[str, torch.Tensor]]:
+def tensors_in(value: Any) -> _Tensors:
     """The tensors themselves in a nested value, objects included, by path."""
     found = Outline()
     outlined(value, "", found, copies=False)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dynalyze.capture.fixing.records import SourceChange
+from dynalyze.capture.fixing.watching import code_of
 from dynalyze.capture.source_lines import bare_lines, lines_of
 from dynalyze.capture.source_texts import HELD, as_bytes
 
@@ -207,19 +208,13 @@ def _pair(key: Key, code: types.CodeType, old: Mapping[Key, types.CodeType], new
     mine, theirs = ([each for k, each in codes.items() if k[:-1] == above and k[-1][0] == name] for codes in (old, new))
     found: types.CodeType | None = new.get(key)
     if len(mine) != len(theirs):
-        alike = [each for each in theirs if _body(each) == _body(code)]
+        alike = [each for each in theirs if code_of(each) == code_of(code)]
         found = alike[0] if len(alike) == 1 else None
     if found is None:
         return CannotSwap(f"{name} is gone")
     if _signature(code) != _signature(found):
         return CannotSwap(f"{code.co_name} takes other arguments")
     return found
-
-
-def _body(code: types.CodeType) -> tuple[Any, ...]:
-    """A function's code, wherever it is."""
-    inner = tuple(_body(each) if isinstance(each, types.CodeType) else (type(each), each) for each in code.co_consts)
-    return code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
 
 
 def _used(code: types.CodeType) -> Iterator[str]:

@@ -30,9 +30,10 @@ Effect = tuple[str, str]
 """What was done ("printed", "logged", "warned", ...) and with what."""
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
-_LONGEST, _LONGEST_TOLD, _MOST, _MANY = 500, 40, 20_000, 1000
+_LONGEST, _LONGEST_TOLD, _MOST = 500, 40, 5_000
 _TORCH = (str(Path(torch.__file__).parent), "<eval_with_key>")  # Its files, and its graphs as code.
 _READ = (ast.Expression, ast.Name, ast.Load, ast.Attribute)
+_REST = "all further values"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?(e[-+]?\d+)?", re.IGNORECASE)
 
@@ -113,6 +114,14 @@ class Outline:
     values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
 
+    def add(self, path: str, value: Any) -> None:
+        """Keep one more value; after many, what all the rest of them come to."""
+        if len(self.values) < _MOST:
+            self.values[path] = value
+        else:
+            rest = f"{self.values.get(_REST)} {path} {value}"
+            self.values[_REST] = hashlib.sha256(rest.encode(errors="surrogatepass")).hexdigest()
+
 
 def outlined(value: Any, path: str, into: Outline, *, copies: bool = True) -> Outline:
     """Add a value to an outline: its types, keys and numbers, the properties of its tensors, and what it holds twice.
@@ -122,35 +131,30 @@ def outlined(value: Any, path: str, into: Outline, *, copies: bool = True) -> Ou
     kept: list[Any] = []  # Whatever has its id in `seen`.
 
     def walk(value: Any, path: str) -> None:
-        if len(into.values) >= _MOST:
-            return
         if isinstance(value, SCALARS):
-            into.values[path] = type(value).__name__, repr(value)
+            into.add(path, (type(value).__name__, repr(value)))
             return
         if isinstance(value, torch.Tensor):
-            into.values[path] = _look_of(value)
+            into.add(path, _look_of(value))
             if value.device.type != "meta":
                 into.tensors[path] = value.detach().clone() if copies else value
             return
         if id(value) in seen:
-            into.values[path] = "the same as", seen[id(value)]
+            into.add(path, ("the same as", seen[id(value)]))
             return
         seen[id(value)] = path
         kept.append(value)
         base = container_base(value)
         if isinstance(value, torch.nn.Module) or (base is None and not is_plain_object(value)):
-            into.values[path] = type(value).__name__, _content(value)
+            into.add(path, (type(value).__name__, _content(value)))
             return
         if base is not None and issubclass(base, (set, frozenset)):
-            into.values[path] = type(value).__name__, sorted(map(repr, base.__iter__(value)))
-            return
-        if base in (list, tuple) and len(value) > _MANY and all(isinstance(each, SCALARS) for each in value):
-            into.values[path] = type(value).__name__, len(value), hashlib.sha256(repr(value).encode()).hexdigest()
+            into.add(path, (type(value).__name__, sorted(map(repr, base.__iter__(value)))))
             return
         inside = dict(children(value))
         own = base.items(value) if base is not None and issubclass(base, dict) else ()
         order = [_key(key) for key, _ in own] if base is not None else sorted(map(_key, inside))
-        into.values[path] = type(value).__name__, order if order else len(inside)
+        into.add(path, (type(value).__name__, order if order else len(inside)))
         for key, item in inside.items():
             walk(item, path + (f".{key}" if isinstance(key, str) else f"[{_key(key)}]"))
 
@@ -186,24 +190,36 @@ def _content(value: Any) -> Any:
         return (name, *_made_of(value)) if isinstance(value, types.FunctionType) and "<" in name else name
     if isinstance(value, Iterator) and type(value).__module__ in ("builtins", "itertools"):
         with contextlib.suppress(TypeError):
-            return _ADDRESS.sub("", repr(value.__reduce__()))[:_LONGEST]
+            return _shortened(repr(value.__reduce__()))
     if isinstance(value, torch.nn.Module):
         return id(value)
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tobytes"):
         return str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()
     with contextlib.suppress(Exception):
-        return _ADDRESS.sub("", repr(value))[:_LONGEST]
+        return _shortened(repr(value))
     return None
 
 
 def _made_of(function: types.FunctionType) -> Iterator[Any]:
     """What tells a function that another one makes from the others that it makes: its code, and what it closes over."""
-    yield function.__code__.co_code, [each for each in function.__code__.co_consts if isinstance(each, SCALARS)]
+    yield _shortened(repr(code_of(function.__code__)))
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # Not filled yet.
             held = cell.cell_contents
-            yield repr(held) if isinstance(held, SCALARS) else type(held).__name__
-    yield [repr(each) for each in function.__defaults__ or () if isinstance(each, SCALARS)]
+            yield held.__qualname__ if isinstance(held, types.FunctionType) else _content(held)
+    yield [_content(each) for each in function.__defaults__ or ()]
+
+
+def code_of(code: types.CodeType) -> tuple[Any, ...]:
+    """A function's code, wherever it is."""
+    inner = tuple(code_of(each) if isinstance(each, types.CodeType) else (type(each), each) for each in code.co_consts)
+    return code.co_code, inner, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+
+
+def _shortened(text: str) -> str:
+    """A text without addresses; of a long one the beginning, and what tells it from others that begin so."""
+    text = _ADDRESS.sub("", text)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + hashlib.sha256(text.encode()).hexdigest()
 
 
 def _key(key: Any) -> str:

@@ -265,8 +265,15 @@ def no_difference(speed: Speedup) -> str:
     elif ratio.low <= 1 <= ratio.high:
         why = f"the noise floor is {floor_words(speed.floor)}"
     else:
-        why = f"only {count_of(speed.pairs, 'pair')} of processes"
+        why = f"only {pairs_words(speed)}"
     return f"no difference shown ({'' if _tells_nothing(ratio) else f'{interval_words(ratio)}; '}{why})"
+
+
+def pairs_words(speed: Speedup) -> str:
+    """ "5 pairs of processes", "10 turns in one process"."""
+    if speed.one_process:
+        return f"{count_of(speed.pairs, 'turn')} in one process"
+    return f"{count_of(speed.pairs, 'pair')} of processes"
 
 
 def _tells_nothing(ratio: Interval) -> bool:
@@ -465,15 +472,15 @@ def trust_notes(measurements: list[Measurement]) -> list[str]:
     if best is None or best.status != "valid" or best.speedup is None:
         return []
     speed = best.speedup
-    noise = "" if speed.floor is None else f"; two equal processes differed by up to {floor_words(speed.floor)}"
-    pairs = f"{count_of(speed.pairs, 'pair')} of processes"
+    equals = "eager differed from itself" if speed.one_process else "two equal processes differed"
+    noise = "" if speed.floor is None else f"; {equals} by up to {floor_words(speed.floor)}"
     if speed.verdict != "no difference shown":
         result = f"{ratio_words(speed)} with its 95% interval"
     elif _tells_nothing(speed.ratio):
         result = "no difference shown"
     else:
         result = f"no difference shown ({interval_words(speed.ratio)}) with its 95% interval"
-    return [f"The speed: {result}, from {pairs}{noise}."]
+    return [f"The speed: {result}, from {pairs_words(speed)}{noise}."]
 
 
 def capital(text: str) -> str:

@@ -50,6 +50,10 @@ class MeasurementsView:
             for workload, rows in words.by_workload(shown.items).items()
         ]
         self.total, self.omitted = shown.total, shown.omitted
+        together = any(each.speedup is not None and each.speedup.one_process for each in report.measurements)
+        self.where = (
+            "took turns in the program's own process" if together else "ran in separate processes that took turns"
+        )
 
 
 class GroupView:

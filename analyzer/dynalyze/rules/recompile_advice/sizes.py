@@ -108,8 +108,9 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
     at = f", {series.first_call.short}" if series.first_call is not None else ""
     breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
-    naming = [f"{name} = {clipped(given)}" for name, given in sizes.unnamed.items()]
-    mark = f"Name what is passed, {_quoted(naming)}, and hand that over; then mark" if naming else "Mark"
+    naming = [f"{name} = {given}" for name, given in sizes.unnamed.items()]
+    named = _quoted([clipped(each) for each in naming])
+    mark = f"Name what is passed, {named}, and hand that over; then mark" if naming else "Mark"
     first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
     return Advice(
         f"{mark} {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
