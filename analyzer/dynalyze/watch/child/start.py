@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import sys
@@ -71,9 +72,10 @@ class Watching:
 
     def __init__(self, job: Path) -> None:
         self._compiles = self._recompiles = 0
-        self._writer = RankWriter(job, _bytes(), self.state, lambda: self.steps.number)
+        most_bytes = max(1 << 20, number_of(BYTES_VARIABLE) or DEFAULT_BYTES)
+        self._writer = RankWriter(job, most_bytes, self.state, lambda: self.steps.number)
         self._listener = _Listener(self._writer, self._note)
-        self.steps = Steps(self._listener.emit, lambda: self._listener.compile_seconds)
+        self.steps = Steps(self._listener.emit, functools.partial(getattr, self._listener, "compile_seconds"))
         self._optimizer: Callable[[], Any] = lambda: None
         self.ended: Callable[..., None] = self._ended
 
@@ -107,10 +109,10 @@ class Watching:
 
         from dynalyze.capture.torch_private.compiled_code import frame_callback_setter, leave_in_eager
 
-        look_at = self._listener.look_at = frame_callback_setter() or _nothing
+        look_at = self._listener.look_at = frame_callback_setter() or self._listener.look_at
         self._listener.listen()
 
-        def ended(counted_by: str, optimizer: Any = None) -> None:
+        def ended(counted_by: str, optimizer: Any = None, *_: Any) -> None:
             # Dynamo knows this answer while it traces, so that nothing of ours gets into a graph; between graphs it
             # would compile what is called here.
             if not is_compiling():
@@ -120,24 +122,26 @@ class Watching:
                 finally:
                     look_at(before)
 
-        def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
-            ended("optimizer", optimizer)
-
         def leave(_: ModuleType) -> None:
-            for each in (ended, stepped, step, _Listener.handle, _Listener.emit):
+            for each in (ended, step, _Listener.handle, _Listener.emit):
                 leave_in_eager(each.__code__)
 
         self.ended = ended
         _when_imported("torch._dynamo.eval_frame", leave)
-        _when_imported("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(stepped))
+        of_optimizer = functools.partial(ended, "optimizer")
+        _when_imported("torch.optim.optimizer", lambda module: module.register_optimizer_step_post_hook(of_optimizer))
 
     def _ended(self, counted_by: str, optimizer: Any = None) -> None:
         """Of several optimizers (generator, discriminator) the first that is alive counts."""
-        if optimizer is not None and self._optimizer() is None:
-            self._optimizer = weakref.ref(optimizer)
-        if optimizer is None or self._optimizer() is optimizer:
+        if optimizer is not None:
+            first = self._optimizer()
+            if first is None:
+                self._optimizer = weakref.ref(optimizer)
+            elif first is not optimizer:
+                return
+        if self._writer.thread is None:  # In a process that was forked too.
             self._writer.begin()
-            self.steps.ended(counted_by)
+        self.steps.ended(counted_by)
 
     def _count_calls(self) -> None:
         """Count calls of the compiled callable that is called most, while no optimizer counts."""
@@ -163,10 +167,6 @@ class Watching:
             self._writer.begin()
 
 
-def _nothing(_: Any) -> Any:
-    return None
-
-
 def _when_imported(name: str, act: Callable[[ModuleType], object]) -> None:
     """`after_import` that ignores exceptions: they would fail the program's own import."""
 
@@ -187,7 +187,7 @@ class _Listener(Listener):
     def __init__(self, writer: RankWriter, note: Any) -> None:
         super().__init__(writer)
         self._note = note
-        self.look_at: Callable[[Any], Any] = _nothing
+        self.look_at: Callable[[Any], Any] = lambda _: None
 
     def handle(self, metadata: dict[str, Any], payload: Any) -> None:
         before = self.look_at(None)
@@ -207,7 +207,3 @@ class _Listener(Listener):
         if isinstance(event, CompilerEvent):
             self._note(event)
         super()._write(event)
-
-
-def _bytes() -> int:
-    return max(1 << 20, number_of(BYTES_VARIABLE) or DEFAULT_BYTES)

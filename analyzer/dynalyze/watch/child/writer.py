@@ -59,7 +59,7 @@ class RankWriter(EventWriter):
         self._state, self._number = state, number
         self._waiting: collections.deque[bytes] = collections.deque(maxlen=_MOST_WAITING)
         self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
         self._written = ""
         self._left_out: dict[str, int] = {}
         self._counted: dict[str, int] = {}
@@ -85,18 +85,18 @@ class RankWriter(EventWriter):
     def begin(self) -> None:
         """Start the writing thread, once there is something to write: most processes of a job only help."""
         with self._beginning:
-            if self._thread is not None:
+            if self.thread is not None:
                 return
-            self._thread = threading.Thread(target=self._run, name="dynalyze-watch", daemon=True)
+            self.thread = threading.Thread(target=self._run, name="dynalyze-watch", daemon=True)
             with contextlib.suppress(RuntimeError):  # The machine has no thread for us, or Python is ending.
-                self._thread.start()
+                self.thread.start()
 
     def finish(self) -> None:
         """Write what is queued, at the end of the process, if the disk permits."""
         self._over = True
-        if self._thread is not None and self._thread.ident is not None:
+        if self.thread is not None and self.thread.ident is not None:
             self._wake.set()
-            self._thread.join(_AT_EXIT_SECONDS)
+            self.thread.join(_AT_EXIT_SECONDS)
 
     def _hand_over(self, event: Event) -> None:
         self._lost += len(self._waiting) == _MOST_WAITING  # The oldest one goes.
@@ -221,7 +221,7 @@ class RankWriter(EventWriter):
         self._forget_process()
 
     def _forget_process(self) -> None:
-        self._thread = None
+        self.thread = None
         self._beginning = threading.Lock()
         self._over = False
         self._began = time.time()
