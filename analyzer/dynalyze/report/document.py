@@ -17,8 +17,8 @@ _NUMBERS = re.compile(r"\[\n([-+.\deE,\s]+)\]")
 
 def to_json(report: msgspec.Struct) -> str:
     """A report, or a sweep, as indented JSON text, `schema_version` first."""
-    document = msgspec.to_builtins(report)
-    ordered = {"schema_version": document.pop("schema_version"), **document}
+    fields = msgspec.structs.asdict(report)
+    ordered = {"schema_version": fields.pop("schema_version"), **fields}
     return _NUMBERS.sub(lambda numbers: f"[{' '.join(numbers[1].split())}]", json_text(ordered))
 
 

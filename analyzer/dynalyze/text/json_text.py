@@ -17,6 +17,8 @@ _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-
 # All that is no bracket: texts, and what stands between.
 _BETWEEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[^][{}"]+', re.DOTALL)
 _DEEPEST = 100
+# All but what is seen as it is, and ends of lines.
+_UNUSUAL = re.compile(r"[^ -~\n]")
 
 
 def json_text(document: Any, *, indent: int = 1) -> str:
@@ -25,8 +27,8 @@ def json_text(document: Any, *, indent: int = 1) -> str:
         encoded = msgspec.json.encode(document)
     except (UnicodeEncodeError, OverflowError):
         encoded = msgspec.json.encode(_as_text(msgspec.to_builtins(document)))
-    text = msgspec.json.format(encoded, indent=indent).decode()
-    return "\n".join(map(_shown, text.split("\n"))) + "\n"
+    encoded = msgspec.json.format(encoded, indent=indent)
+    return _UNUSUAL.sub(_shown, encoded.decode()) + "\n"
 
 
 @overload
@@ -76,8 +78,6 @@ def _as_text(value: Any) -> Any:
     return value
 
 
-def _shown(line: str) -> str:
-    """A line of JSON with escapes for hidden characters, which are in strings only."""
-    if line.isascii() and line.isprintable():
-        return line
-    return "".join(json.dumps(each)[1:-1] if hidden(each) else each for each in line)
+def _shown(found: re.Match[str]) -> str:
+    """The character, or an escape where it is hidden: those are in strings only."""
+    return json.dumps(found[0])[1:-1] if hidden(found[0]) else found[0]
