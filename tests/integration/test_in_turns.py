@@ -83,3 +83,27 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     # Of the two halves, and none of those that the timing made.
     assert len(report["compilations"]) == 2 and [each["occurrences"] for each in report["graph_breaks"]] == [1]
     assert not any(finding["rule"] == "not-recorded" for finding in report["findings"])
+
+
+@pytest.mark.parametrize("target", ["fit.py:Loud", pytest.param("hf:BertModel", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["eval", pytest.param("train", marks=pytest.mark.slow)])
+def test_what_dynalyze_builds_is_timed_as_it_was_called(
+    target: str, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "fit.py").write_text(PROGRAM.partition("torch.manual_seed")[0])
+    monkeypatch.chdir(tmp_path)
+    start_by_forks(monkeypatch, measures=True)
+    given = ["--input", "torch.randn(8, 32)"] if target.endswith("Loud") else []
+    # Less than three pairs of processes take, and enough for three turns.
+    status = run(
+        ["explain", target, *given, f"--{mode}", "--backend", "eager", "--bench-seconds", "8", "--json", "r.json"]
+    )
+    said = capfd.readouterr().err
+    assert status == 0, said
+    report = json.loads((tmp_path / "r.json").read_text())
+    _, row = report["measurements"]
+    assert row["status"] == "valid" and f"{SLOW_TO_TRACE}: {SHARED}" in row["notes"]
+    assert row["phase"] == ("train" if mode == "train" else "forward")
+    # What was compiled for the call that is explained is timed, and compiled no second time.
+    assert row["counts"]["recompiles_while_timing"] == 0 and len(row["startup"]["warm_calls_ms"]) >= 3
+    assert not any(finding["rule"] == "not-recorded" for finding in report["findings"])

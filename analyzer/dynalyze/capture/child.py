@@ -268,23 +268,32 @@ class TargetSession:
                 self._in_turns = (collected.bundle, seconds) if seconds else None
         return True
 
-    def _time_in_turns(self, bundle: Any, seconds: float) -> None:
+    def _time_in_turns(self, calls: Any, seconds: float) -> None:
         """Time the calls here, where there is no space or no time for other processes; nothing of it is recorded."""
         from dynalyze.capture.bench.in_turns import timed_in_turns
         from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
         from dynalyze.capture.module_tree import without_output
         from dynalyze.capture.settings import CompileArguments, settings_of
 
-        if any(bundle.written):
+        if any(getattr(calls, "written", ())):
             configuration = Configuration(AS_WRITTEN)
         else:
             configuration = Configuration("default", **settings_of(self._options, CompileArguments))
         with self._listener.paused(), without_output():
             found = timed_in_turns(
-                bundle, configuration, self._options, self._folder, seconds,
+                calls, configuration, self._options, self._folder, seconds,
                 effects=bool(self._request.get("allow_effects")),
             )  # fmt: skip
         self.emit(found)
+
+    def _time_if_slow(self, workload: Any, compiled: Callable[..., Any]) -> None:
+        """Time calls here that other processes make anew, where tracing leaves them no time."""
+        budget = self._request.get("seconds_in_turns")
+        if budget and self._listener.compiled_frames:
+            from dynalyze.capture.bench.in_turns import CompiledWorkload, seconds_where_slow
+
+            if seconds := seconds_where_slow(budget):
+                self._time_in_turns(CompiledWorkload(workload, compiled), seconds)
 
     def _run_object(self) -> Ending:
         request = self._request
@@ -303,7 +312,7 @@ class TargetSession:
         from dynalyze.capture import library_target
 
         self._compiling_ourselves = True
-        ending = library_target.run(self._request, self._options, self._emit_call)
+        ending = library_target.run(self._request, self._options, self._emit_call, self._time_if_slow)
         if not self._listener.compiled_frames and environment.compile_disabled():
             self.emit(environment.nothing_compiled())
         return ending
@@ -328,12 +337,28 @@ class TargetSession:
         run = compiled(target, self._options)
         self.emit(events.ObjectStarted(len(calls)))
         endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
-        return next((ending for ending in endings if ending.exit_status != 0), Ending(exit_status=0))
+        failed = next((ending for ending in endings if ending.exit_status != 0), None)
+        if failed is None and self._request.get("seconds_in_turns"):
+            from dynalyze.capture.bench.call_workload import workload_over
+            from dynalyze.capture.bench.failures import Failed
+
+            with contextlib.suppress(Failed):  # Calls that cannot be made again: the processes say so.
+                self._time_if_slow(workload_over(target, calls, "train" if self._options.train else "forward"), run)
+        return failed or Ending(exit_status=0)
 
     def _one_call(self, run: Callable[..., Any], index: int, call: Inputs) -> Ending:
+        import torch
+
+        from dynalyze.capture.bench.call_workload import tensors_in
+
+        # As a benchmark makes the calls, which then finds them compiled; those of a program have the program's modes.
+        asked = self._request["mode"] != "object" or self._options.train
+        gradients = asked or any(tensor.requires_grad for tensor in tensors_in(tuple(call)))
+
         def make() -> None:
             try:
-                outputs = run(*call.args, **call.kwargs)
+                with contextlib.nullcontext() if gradients else torch.no_grad():
+                    outputs = run(*call.args, **call.kwargs)
             except Exception as error:
                 if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     raise

@@ -39,13 +39,13 @@ _LONGEST = 500
 _LONGEST_VALUE = 60
 
 
-def run(request: dict[str, Any], options: CompileOptions, emit: Emit) -> Ending:
-    """Run the target that `request` names to its end. Raises Misuse where there is no such model, or the phase is not
-    for it.
+def run(request: dict[str, Any], options: CompileOptions, emit: Emit, then: Callable[..., object]) -> Ending:
+    """Run the target that `request` names to its end, and `then(workload, compiled)` if all went well. Raises Misuse
+    where there is no such model, or the phase is not for it.
     """
     target = _Target(request, options, emit)
     ending, workload = program.end_of(target.prepare)
-    return ending if workload is None else target.call_compiled(workload)
+    return ending if workload is None else target.call_compiled(workload, then)
 
 
 def workload_of(built: Built, phase: Phase, *, batch: int | None = None, **language: Any) -> Workload:
@@ -128,7 +128,7 @@ class _Target:
             workload.model.zero_grad(set_to_none=True)  # type: ignore[attr-defined]
         self._emit(EagerCall(time.perf_counter() - began))
 
-    def call_compiled(self, workload: Workload) -> Ending:
+    def call_compiled(self, workload: Workload, then: Callable[..., object]) -> Ending:
         import torch
 
         placed = replace(self._options, device=None, dtype=None, train=None)  # The model was built so.
@@ -144,6 +144,7 @@ class _Target:
             ending, _ = program.end_of(partial(self._one_call, index, step, workload))
             if ending.exit_status != 0:
                 return ending
+        then(workload, target)
         return Ending(exit_status=0)
 
     def _one_call(self, index: int, step: Step, workload: Workload) -> None:

@@ -58,7 +58,9 @@ def run_of(
     monkeypatch.setattr(libraries.library("hf"), "build", make)
     events: list[Event] = []
     request = {"name": "made", "library": "hf", "asked": vars(ModelOptions(**asked))}
-    ending = library_target.run(request, options or CompileOptions(backend="eager"), events.append)
+    ending = library_target.run(
+        request, options or CompileOptions(backend="eager"), events.append, lambda workload, compiled: None
+    )
     return ending, events
 
 

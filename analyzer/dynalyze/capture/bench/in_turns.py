@@ -11,10 +11,10 @@ import contextlib
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -44,35 +44,39 @@ _LONG_MS = 2000.0  # Of a pass: a longer one is of the first call of each callab
 
 
 def seconds_for(written: BundleWritten, budget: float) -> float:
-    """How long the calls are timed here, of the `budget` of seconds; 0.0 where other processes are to do it."""
+    """How long recorded calls are timed here, of the `budget` of seconds; 0.0 where other processes are to do it."""
     if written.too_large:
         return budget
-    tracing = runtime.tracing_seconds()
-    enough = budget * _SHARE >= _LEAST and written.file != ""
-    if not enough or _BESIDE_TRACING + _TRACED * tracing < budget:
-        return 0.0
-    return budget * _SHARE + (0.0 if written.written else tracing)
+    seconds = seconds_where_slow(budget) if written.file else 0.0
+    return seconds + runtime.tracing_seconds() if seconds and not written.written else seconds
+
+
+def seconds_where_slow(budget: float) -> float:
+    """How long calls are timed here that other processes can make too: 0.0 but where tracing leaves them no time."""
+    enough = budget * _SHARE >= _LEAST
+    return budget * _SHARE if enough and _BESIDE_TRACING + _TRACED * runtime.tracing_seconds() >= budget else 0.0
 
 
 def timed_in_turns(
-    bundle: Bundle, configuration: Configuration, placement: Placement, run: Path, seconds: float, *, effects: bool
-) -> TimedInTurns:
-    """Time the calls of a bundle for about `seconds`. Unless `effects` are allowed, one that does something to the
-    outside ends it. What a call leaves in buffers, gradients and random generators is put back.
+    calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, run: Path, seconds: float, *,
+    effects: bool,
+) -> TimedInTurns:  # fmt: skip
+    """Time calls for about `seconds`. Unless `effects` are allowed, one that does something to the outside ends it.
+    What a call leaves in buffers, gradients and random generators is put back.
     """
     found = TimedInTurns()
     doing: Failure = "eager"
     refused = contextlib.nullcontext() if effects else side_effects.refused([run])
     try:
-        with left_as_found(*bundle.targets), refused:
+        with left_as_found(*(calls.targets if isinstance(calls, Bundle) else [calls.workload.model])), refused:
             ends = time.perf_counter() + seconds
-            turns = _OwnTurns(bundle, configuration, placement, seconds, ends)
+            turns = _OwnTurns(calls, configuration, placement, seconds, ends)
             found.eager_calls_ms = turns.warm_eager()
-            first = {call.target: call for call in reversed(bundle.calls)}
-            few = replace(bundle, calls=[call for call in bundle.calls if first[call.target] is call])
-            if found.eager_calls_ms[-1] > _LONG_MS and len(few.calls) < len(bundle.calls):
+            few = _first_of_each(calls) if found.eager_calls_ms[-1] > _LONG_MS else calls
+            if few is not calls:
+                all_calls = facts_of(turns.workload).calls
                 turns = _OwnTurns(few, configuration, placement, seconds, ends)
-                turns.workload.notes.append(f"Of {len(bundle.calls)} calls only the first of each callable is timed.")
+                turns.workload.notes.append(f"Of {all_calls} calls only the first of each callable is timed.")
                 found.eager_calls_ms = turns.warm_eager()
             found.load = asdict(facts_of(turns.workload))
             doing = "compile"
@@ -86,6 +90,22 @@ def timed_in_turns(
     except (Exception, SystemExit) as error:
         found.failure, found.problem = kind_of(error, doing), one_line(error)
     return found
+
+
+def _first_of_each(calls: Bundle | CompiledWorkload) -> Bundle | CompiledWorkload:
+    """The first recorded call of each callable; the same calls, where these are all."""
+    if isinstance(calls, CompiledWorkload):
+        return calls
+    first = {call.target: call for call in reversed(calls.calls)}
+    few = [call for call in calls.calls if first[call.target] is call]
+    return calls if len(few) == len(calls.calls) else replace(calls, calls=few)
+
+
+class CompiledWorkload(NamedTuple):
+    """Calls that dynalyze made, and what it compiled for them."""
+
+    workload: Workload
+    compiled: Callable[..., Any]
 
 
 class OutOfTime(Exception):
@@ -102,23 +122,23 @@ class _OwnTurns:
     """Eager and compiled over one workload: of the `seconds` in all some are left, until `ends`."""
 
     def __init__(
-        self, bundle: Bundle, configuration: Configuration, placement: Placement, seconds: float, ends: float
-    ) -> None:
+        self, calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, seconds: float,
+        ends: float,
+    ) -> None:  # fmt: skip
         self._seconds, self._ends = seconds, ends
-        phase: Phase = "train" if any(call.backward for call in bundle.calls) else "forward"
-        request = WorkerRequest(
-            source={"kind": "bundle"}, configuration=configuration, phase=phase, device=placement.device,
-            dtype=placement.dtype, train=placement.train,
-        )  # fmt: skip
-        self.workload: Workload = RecordedWorkload(bundle, request)
-        if phase == "train":
+        self.workload = _recorded(calls, configuration, placement) if isinstance(calls, Bundle) else calls.workload
+        if self.workload.phase == "train":
             # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
             self.workload = TrainWorkload(self.workload, optimizes=False)
         self._configuration = configuration
         self._device = facts_of(self.workload).device
         self._timer: Timer = timer_for(self._device)
         self._eager = _Arm(self.workload.steps(self.workload.model))
-        self._compiled = _Arm(self.workload.steps(target_of(self.workload, configuration, self._device)))
+        if isinstance(calls, Bundle):
+            compiled = target_of(self.workload, configuration, self._device)
+        else:
+            compiled = calls.compiled
+        self._compiled = _Arm(self.workload.steps(compiled))
         self._before = 0
 
     def warm_eager(self) -> list[float]:
@@ -167,6 +187,15 @@ class _OwnTurns:
         evidence = look(self._compiled.steps, runtime.calls_a_graph)
         counts = {"compiled_frames": evidence.codes, "recompiles_while_timing": again}
         return counts, reason_against(self._configuration, counts, evidence, self._device)
+
+
+def _recorded(bundle: Bundle, configuration: Configuration, placement: Placement) -> Workload:
+    phase: Phase = "train" if any(call.backward for call in bundle.calls) else "forward"
+    request = WorkerRequest(
+        source={"kind": "bundle"}, configuration=configuration, phase=phase, device=placement.device,
+        dtype=placement.dtype, train=placement.train,
+    )  # fmt: skip
+    return RecordedWorkload(bundle, request)
 
 
 def _compiles() -> int:
