@@ -33,7 +33,8 @@ class Series:
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when it was first compiled.
-    `broke` are graph breaks that came with it: no earlier version of the code met them.
+    `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left the
+    caller in eager: without it the function would be a part of that one's graph.
     """
 
     lead: Recompile
@@ -51,6 +52,7 @@ class Series:
     of_others: set[str] = field(default_factory=set)
     fixed: set[str | None] = field(default_factory=set)
     broke: list[GraphBreak] = field(default_factory=list)
+    apart: GraphBreak | None = None
     one_value: bool = False
 
     @property
@@ -140,6 +142,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.first_call = first_calls.get(_code(series.lead))
         series.met = list(dict.fromkeys(_met(series, report)))
         series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
+        series.apart = _caller_in_eager(series.first_call, report)
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         asking = next((each for each in members if _asks_about(each, series.lead)), None)
@@ -168,6 +171,27 @@ def _tell_forced(found: list[Series], report: Report) -> None:
             else:
                 series.of_others.add(member.id)
                 series.fixed.add(size.source)
+
+
+def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None:
+    """The break because of which torch left the function around a call in eager."""
+    if call is None:
+        return None
+    in_file = [each for each in report.compilations if each.location.file == call.file]
+    around = max((each.location.line for each in in_file if each.location.line <= call.line), default=0)
+    tried = {
+        (each.process, each.compile_id)
+        for each in in_file
+        if each.location.line == around and each.name.rpartition(".")[2] == call.function.rpartition(".")[2]
+    }
+    return next(
+        (
+            found
+            for found in report.graph_breaks
+            if any((found.process, left.compile_id) in tried for left in found.left_in_eager)
+        ),
+        None,
+    )
 
 
 def _came_with(found: GraphBreak, series: Series) -> bool:
