@@ -123,7 +123,7 @@ PROGRAMS["shared"] = shared()
 def test_all_sizes_that_change_together_are_marked_together(report: Json, tmp_path: Path) -> None:
     found = {each["location"]["function"]: each for each in of(report, "shared")}
     marks = {
-        name: "; ".join(re.findall(r"`(torch\._dynamo\.mark_dynamic\(.+?\))`", found[name]["advice"]))
+        name: "; ".join(re.findall(r"`(torch\._dynamo\.maybe_mark_dynamic\(.+?\))`", found[name]["advice"]))
         for name in SHARED
     }
     settings = {name: found[name]["detail"]["config"] for name in SHARED}

@@ -32,9 +32,10 @@ class Series:
     sizes: marked dynamic, one of them would raise an error.
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
-    `first_call` is the line that called the function when it was first compiled.
-    `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left the
-    caller in eager: without it the function would be a part of that one's graph.
+    `first_call` is the line that called the function when the version was compiled that the lead came nearest to.
+    `counted` are lists of Python's that have as many entries as the size says.
+    `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left
+    the caller in eager: without it the function would be a part of that one's graph.
     """
 
     lead: Recompile
@@ -48,6 +49,7 @@ class Series:
     met: list[tuple[str, int]] = field(default_factory=list)
     asked: Location | None = None
     first_call: Location | None = None
+    counted: list[str] = field(default_factory=list)
     was_dynamic: bool = False
     of_others: set[str] = field(default_factory=set)
     fixed: set[str | None] = field(default_factory=set)
@@ -134,12 +136,20 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.differ |= lead.id in others and lead.cause == "module_attribute"
         _add_values(series.values, lead)
     _tell_forced(list(found.values()), report)
-    first_calls: dict[_Key, Location] = {}
+    calls: dict[_Key, Location] = {}
     for compilation in report.compilations:
         if compilation.caller is not None:
-            first_calls.setdefault(_code(compilation), compilation.caller)
+            calls[compilation.key] = compilation.caller
+            calls.setdefault(_code(compilation), compilation.caller)
+    counts = [
+        each for each in report.recompiles if each.cause == "container" and (each.source or "").startswith("len(")
+    ]
     for series in found.values():
-        series.first_call = first_calls.get(_code(series.lead))
+        lead = series.lead
+        series.first_call = calls.get((lead.process, lead.epoch, lead.previous or "")) or calls.get(_code(lead))
+        if lead.cause == "shape":
+            alike = [each for each in counts if (each.expected, each.actual) == (lead.expected, lead.actual)]
+            series.counted = list(dict.fromkeys((each.source or "")[4:-1] for each in alike))
         series.met = list(dict.fromkeys(_met(series, report)))
         series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
         series.apart = _caller_in_eager(series.first_call, report)
@@ -184,14 +194,11 @@ def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None
         for each in in_file
         if each.location.line == around and each.name.rpartition(".")[2] == call.function.rpartition(".")[2]
     }
-    return next(
-        (
-            found
-            for found in report.graph_breaks
-            if any((found.process, left.compile_id) in tried for left in found.left_in_eager)
-        ),
-        None,
-    )
+    for found in report.graph_breaks:
+        left = [each.compile_id for each in found.left_in_eager] + found.compile_ids * (found.effect == "eager")
+        if any((found.process, compile_id) in tried for compile_id in left):
+            return found
+    return None
 
 
 def _came_with(found: GraphBreak, series: Series) -> bool:

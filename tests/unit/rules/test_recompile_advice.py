@@ -347,7 +347,7 @@ def test_an_argument_of_a_module_of_torch_is_named_as_its_caller_does(code: str 
     (finding,) = findings(told)
     assert finding.title.startswith(f"`{name}.size(0)` changed from 2 to 3")
     is_written = name != "args[0]" or "*args" in (code or "")
-    assert (f"`torch._dynamo.mark_dynamic({name}, 0)`" in finding.advice) == is_written
+    assert (f"`torch._dynamo.maybe_mark_dynamic({name}, 0)`" in finding.advice) == is_written
     assert "dynamic=True" in finding.advice
 
 
@@ -568,7 +568,7 @@ def test_what_a_package_calls_is_no_input_that_the_program_can_mark(caller: str,
     report.compilations[0].caller = Location(caller, 427, function="forward")
     report.recompiles = [recompile("r1", "0/1")]
     (found,) = found_by(report, "recompile")
-    assert ("before the first call, train.py:427: `torch._dynamo.mark_dynamic(x, 0)`" in found.advice) is marks
+    assert ("before the first call, train.py:427: `torch._dynamo.maybe_mark_dynamic(x, 0)`" in found.advice) is marks
     assert ("mark_dynamic" in found.advice) is marks
     assert "dynamic=True" in found.advice
 
@@ -623,6 +623,9 @@ def test_a_function_of_a_package_may_be_called_with_two_numbers_of_dimensions() 
         ("def forward(self, batch):", "batch['ids']", "with torch.autocast('cpu'): net(data)", "(data['ids'], 0)"),
         ("def forward(self, ids):", "ids", "loss = score(net(tokens), target)", "(ids, 0)"),
         ("def forward(self, ids):", "ids", "net(torch.ones(n, 4))", "(ids, 0)"),
+        ("def forward(self, ids):", "ids", "loss = (net(a * x, t) - n).pow(2).mean()", "(ids, 0)"),
+        ("def forward(self, ids):", "ids", "out.index_add_(0, rows, net(x[rows]))", "(ids, 0)"),
+        ("def forward(self, ids):", "ids", "y = net(x.T)", "(ids, 0)"),
         ("def step(ids, n):", "ids", "step(ids.squeeze(1), 2)", "(ids_passed, 0)"),
         ("def step(ids, n):", "ids", "step(tokens, 2)", "(tokens, 0)"),
         ("def step(ids): return ids * 2", "ids", "step(tokens)", "(tokens, 0)"),
@@ -651,9 +654,18 @@ def test_what_is_marked_has_the_name_that_the_first_call_hands_over(
         each.location, each.caller = changed.location, at(30, "<module>", call)
     (series,), _ = gather(report)
     told = advise(series)
-    assert f"torch._dynamo.mark_dynamic{marks}" in told.action
+    assert f"torch._dynamo.maybe_mark_dynamic{marks}" in told.action
     example = told.example
     assert example is not None and ("ids_passed = ids.squeeze(1)\n" in example.after) is ("_passed" in marks)
+    for passed in ("a * x", "x[rows]", "x.T"):  # Marked where it stands, another tensor would be marked.
+        assert (f"ids = {passed}\n" in example.after) is (f"net({passed}" in call)
+
+
+def test_a_size_that_a_list_has_entries_for_cannot_be_marked() -> None:
+    size = recompile("r1", "0/1", cause="shape", source="x.size()[0]", expected="8", actual="6", last_batch_of="Data")
+    length = recompile("r2", "1/1", cause="container", source="len(targets)", expected="8", actual="6", guard="len")
+    told = {one.evidence[0]: one.advice for one in findings(size, length)}
+    assert "mark_dynamic" not in told["r1"] and "`targets`" in told["r1"] and "drop_last=True" in told["r1"]
 
 
 @pytest.mark.parametrize(("compile_ids", "told"), [(["0/1", "2/0"], True), (["0/0", "0/1"], False), (["1/1"], False)])

@@ -10,7 +10,18 @@ import pytest
 
 from dynalyze.cli.options import check_fail_on
 from dynalyze.render.text.report import order_words
-from dynalyze.report import CompileFailure, Effect, Finding, Impact, LeftInEager, Location, Report, Severity, Status
+from dynalyze.report import (
+    Compilation,
+    CompileFailure,
+    Effect,
+    Finding,
+    Impact,
+    LeftInEager,
+    Location,
+    Report,
+    Severity,
+    Status,
+)
 from dynalyze.report.costs import costliest_first
 from dynalyze.rules import rule as module
 from dynalyze.rules.rule import Rule, break_limit, judge, rules
@@ -333,6 +344,25 @@ def test_a_caller_that_a_break_leaves_in_eager_is_named_with_the_lines_that_are_
     assert found.impact is not None and found.impact.compile_seconds == 1.5
     (about,) = found_by(report, "graph-break")
     assert "line 14 (`print(x)`)" in about.advice.lower() and "line 27" not in about.advice.lower()
+
+
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_function_that_is_compiled_by_itself_because_of_a_break_is_told_of_that_first(apart: bool) -> None:
+    report = empty_report()
+    outer, inner = Location("/w/model.py", 20, function="Net.forward"), Location("/w/model.py", 5, function="step")
+    call = Location("/w/model.py", 26, function="forward" if apart else "main")
+    again = recompile("r1", "1/1", location=inner, previous="1/0")
+    report.compilations = [
+        Compilation("0/0", 0, 0, outer, "eager", function="Net.forward"),
+        Compilation("1/0", 0, 0, inner, "compiled", function="step", caller=call),
+    ]
+    left = LeftInEager(Location("/w/model.py", 28, function="Net.forward"), "loop", "0/0")
+    report.graph_breaks = [
+        graph_break("b1", "eager", Location("/w/model.py", 28, function="forward"), left_in_eager=[left])
+    ]
+    report.recompiles = [again]
+    (found,) = found_by(report, "recompile")
+    assert ("model.py:28 (b1)" in found.advice) is apart
 
 
 def test_what_costs_most_comes_first_whatever_it_is() -> None:

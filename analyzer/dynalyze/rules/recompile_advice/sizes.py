@@ -55,6 +55,8 @@ def shape(series: Series, source: Expression) -> Advice:
         )
     if series.replaced:
         return _made_anew(series.replaced)
+    if series.counted:
+        return _of_list(series, source)
     sizes = _as_passed(changed_together(series), series)
     if series.lead.last_batch_of and series.changes == 1 and source.dimension == 0:
         return _last_batch(series, source, sizes.marks())
@@ -105,15 +107,18 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     """The statements for the program, and where they stand."""
     marks, small = sizes.marks(), {"0", "1"} & set(series.values)
     call = f"{source.call}({', '.join(sizes.arguments)})"
-    alone = " (one alone raises an error where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
-    at = f", {series.first_call.short}" if series.first_call is not None else ""
+    alone = " (one alone changes nothing where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
+    called = series.first_call
+    at = f", {called.short}" if called is not None else ""
     breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
     naming = [f"{name} = {given}" for name, given in sizes.unnamed.items()]
     named = _quoted([clipped(each) for each in naming])
     mark = f"Name what is passed, {named}, and hand that over; then mark" if naming else "Mark"
+    other = called is not None and called.code and not sizes.of_caller
+    name = " (by the name that the call there has for it)" if other else ""
     first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
     return Advice(
-        f"{mark} {sizes.named} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
+        f"{mark} {sizes.named}{name} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
         f"`torch.compile(..., dynamic=True)`.{first}",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*naming, *marks, call])),
@@ -136,7 +141,7 @@ def _as_passed(sizes: Sizes, series: Series) -> Sizes:
             unnamed[passed] = expression
         passed += name.removeprefix(parameter)
         dimensions[passed] = sorted({*dimensions.get(passed, ()), *at})
-    return sizes._replace(dimensions=dimensions, unnamed=unnamed)
+    return sizes._replace(dimensions=dimensions, unnamed=unnamed, of_caller=True)
 
 
 def _met_first(series: Series, line: Location) -> Advice | None:
@@ -172,8 +177,8 @@ def _made_anew(names: list[str]) -> Advice:
 
 class Sizes(NamedTuple):
     """The dimensions that changed in one call, by tensor, each as the caller writes it and as Dynamo names it; and the
-    whole numbers that did. `complete`: the caller can write all of them down; `unnamed` are names that it has to give
-    to what it passes, with that.
+    whole numbers that did. `complete`: the caller can write all of them down; `of_caller`: with its names, of which
+    `unnamed` are those that it has to give to what it passes, with that.
     """
 
     dimensions: dict[str, list[int]]
@@ -181,6 +186,7 @@ class Sizes(NamedTuple):
     numbers: list[str]
     complete: bool
     unnamed: Mapping[str, str] = MappingProxyType({})
+    of_caller: bool = False
 
     @property
     def arguments(self) -> list[str]:
@@ -197,11 +203,13 @@ class Sizes(NamedTuple):
         return listed(list(each))
 
     def marks(self) -> list[str]:
-        """The statements that mark them, ready to paste; empty where not all can be written."""
+        """The statements that mark them, ready to paste; empty where not all can be written. Where a line makes a
+        constant of one that nothing here told of, `mark_dynamic` would raise an error.
+        """
         if not self.complete:
             return []
         return [
-            f"torch._dynamo.mark_dynamic({name}, {at[0] if len(at) == 1 else tuple(at)})"
+            f"torch._dynamo.maybe_mark_dynamic({name}, {at[0] if len(at) == 1 else tuple(at)})"
             for name, at in self.dimensions.items()
         ]
 
@@ -347,6 +355,20 @@ def _last_batch(series: Series, source: Expression, marks: list[str]) -> Advice:
         f"`drop_last=True` where these may be left out, as in training; where every sample counts, {every}.",
         f"Every other batch has {whole}. {_AUTOMATIC}",
         Example(f"DataLoader(dataset, batch_size={whole})", f"DataLoader(dataset, batch_size={whole}, drop_last=True)"),
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _of_list(series: Series, source: Expression) -> Advice:
+    """One entry of a list for each sample, as the targets of a detector: its length is a constant."""
+    names = listed([f"`{as_written(name)}`" for name in series.counted])
+    whole, left = series.lead.expected, series.lead.actual
+    last = f", or give its DataLoader `drop_last=True`: the last batch of `{series.lead.last_batch_of}` is smaller"
+    return Advice(
+        f"Pad the batch to {whole} ({left} came){last if series.lead.last_batch_of else ''}; or make one tensor of "
+        f"{names}, whose first dimension may vary.",
+        f"{names} has as many entries as {source.shown} says, and the length of a list is a constant of the compiled "
+        "code, so that the size cannot vary, with `dynamic=True` neither.",
         link=DYNAMIC_PAGE,
     )
 

@@ -42,7 +42,8 @@ def dynamic_sources(name: str) -> tuple[str, str]:
 _DIMENSION = re.compile(r"^(?P<tensor>.+)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]$")
 _SIZE = re.compile(r"(?P<tensor>[A-Za-z_][^\s()%*+/<>=-]*)\.(?:size|stride)\(\)\[(?P<dimension>\d+)\]")
 _ARGS = re.compile(r"\bargs\[(\d+)\]")
-_TORCH = re.compile(r"(?:torch|F)\.")
+_CALLABLE = re.compile(r"(?!(?:torch|F)\.)[A-Za-z_][\w.]*(?:\[[^\]]*\][\w.]*)*(?<!_)")
+_NAMED = re.compile(r"[A-Za-z_]\w*(?:\.(?!(?:T|mT|H|mH|real|imag|data)\b)\w+|\['\w+'\])*")
 _INDEXED_CHILD = re.compile(r"\._modules\['(\d+)'\]")
 _OF_DIMENSION = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
 _CHILD = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
@@ -139,7 +140,7 @@ def handed_over(name: str, location: Location, call: str) -> tuple[str, str]:
     if given is None or isinstance(given, ast.Constant | ast.Starred):
         return "", ""
     taken = re.search(rf"\b{re.escape(name)}\b", call) is not None
-    return (_written(given), "") if _written(given) else (f"{name}_passed" if taken else name, ast.unparse(given))
+    return (text, "") if (text := _one_tensor(given)) else (f"{name}_passed" if taken else name, ast.unparse(given))
 
 
 def _given_for(name: str, location: Location, call: str) -> ast.expr | None:
@@ -147,8 +148,8 @@ def _given_for(name: str, location: Location, call: str) -> ast.expr | None:
     if by_keyword:
         return by_keyword[0] if len(by_keyword) == 1 else None
     whole = [found.keywords[0] for found in _calls(call) if len(found.keywords) == 1 and not found.args]
-    if len(whole) == 1 and whole[0].arg is None and _written(whole[0].value):
-        return ast.parse(f"{_written(whole[0].value)}[{name!r}]", mode="eval").body  # model(**batch)
+    if len(whole) == 1 and whole[0].arg is None and (mapping := _one_tensor(whole[0].value)):
+        return ast.parse(f"{mapping}[{name!r}]", mode="eval").body  # model(**batch)
     try:
         written = (location.code or "").strip()
         (function,) = ast.parse(f"{written} ..." if written.endswith(":") else written).body
@@ -160,19 +161,25 @@ def _given_for(name: str, location: Location, call: str) -> ast.expr | None:
 
 
 def _calls(code: str) -> list[ast.Call]:
-    """The calls in a line. The `def` of a function with `*args` is no call, and neither Python's nor torch's own
-    functions are compiled here.
+    """The calls in a line that may be of something compiled: by a name, and not of Python's or torch's own functions or
+    of methods that write into a tensor (`out.add_(x)`). The `def` of a function with `*args` is no call.
     """
     try:
         nodes = list(ast.walk(ast.parse(code.strip())))
     except (SyntaxError, ValueError):
         return []
     named = [(ast.unparse(node.func), node) for node in nodes if isinstance(node, ast.Call)]
-    return [node for name, node in named if name not in vars(builtins) and not _TORCH.match(name)]
+    return [node for name, node in named if _CALLABLE.fullmatch(name) and name not in vars(builtins)]
 
 
 def _written(given: ast.expr | None) -> str:
     return ast.unparse(given) if isinstance(given, ast.Name | ast.Attribute | ast.Subscript) else ""
+
+
+def _one_tensor(given: ast.expr) -> str:
+    """The expression, where it gives one and the same tensor each time: `x.T` and `x[0]` make another one."""
+    text = ast.unparse(given)
+    return text if _NAMED.fullmatch(text) else ""
 
 
 def clipped(text: str) -> str:
