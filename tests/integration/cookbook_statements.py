@@ -28,11 +28,55 @@ class Near:
 
 
 def _module(body: str) -> str:
-    return f"import torch\nimport torch.nn.functional as F\n\n\n{body.strip()}\n"
+    return f"import numpy as np\nimport torch\nimport torch.nn.functional as F\n\n\n{body.strip()}\n"
 
 
 # `=== recipe: inputs`, the statement, `---` and what it is changed into.
 _FITTING = """
+=== early-exit: (torch.rand(3, 2), torch.rand(3, 4) * 4)
+def f(h, tokens):
+    steps, done = [], torch.zeros(3, dtype=torch.bool)
+    for step in range(4):
+        h = torch.tanh(h + tokens[:, step : step + 1])
+        done = done | (h[:, 0] > 0.5)
+        if done.all():
+            last = h
+            break
+    return h
+---
+def f(h, tokens):
+    done, over = torch.zeros(3, dtype=torch.bool), torch.zeros((), dtype=torch.bool)
+    for step in range(4):
+        h = torch.where(over, h, torch.tanh(h + tokens[:, step : step + 1]))
+        done = done | (h[:, 0] > 0.5)
+        over = over | done.all()
+    return h
+=== leaf-in-sum: (torch.ones(2, 2, requires_grad=True),)
+def f(x):
+    aux = x.new_zeros(()) + torch.zeros((), dtype=x.dtype, requires_grad=True)
+    return aux + x.sum()
+---
+def f(x):
+    aux = x.new_zeros(()) + torch.zeros((), dtype=x.dtype)
+    return aux + x.sum()
+=== numpy-draw: (torch.ones(3), 0.0)
+def f(x, spread):
+    return x + spread * float(np.random.randn())
+---
+def f(x, spread):
+    return x + spread * torch.randn(())
+=== kept-number: (torch.arange(4.0),)
+class Seen:
+    largest = 0.0
+def f(x):
+    Seen.largest = x.max().item() + 1
+    return x + 1
+---
+class Seen:
+    largest = torch.zeros(())
+def f(x):
+    Seen.largest = x.max().detach() + 1
+    return x + 1
 === data-dependent-if: (torch.ones(3), torch.tensor([1.0, -1.0, 2.0]))
 def f(h, gate):
     if (gate > 0).all():
@@ -432,6 +476,25 @@ def f(h, gates):
 """
 # `=== recipe: inputs`, or `=== recipe -> chosen: inputs`, and the statement.
 _NEAR = """
+=== early-exit: (torch.ones(3),)
+def f(x):
+    for _ in range(3):
+        if x.sum() > 9: break
+        else: x = x - 1
+        x = x + 1
+    return x
+=== leaf-in-sum -> requires-grad-of-result: (torch.ones(2), {"requires_grad": True})
+def f(x, options):
+    return torch.tensor(0.0, **options) + x.sum()
+=== kept-number -> tensor-item: (torch.ones(2),)
+def f(x):
+    scale = x.max().item()
+    return x * scale
+=== numpy-draw -> data-dependent-if: (torch.ones(3),)
+def f(x):
+    if np.sum(x.numpy()) > 1:
+        return x + 1
+    return x
 === data-dependent-raise -> conditional-update: (torch.tensor([1.0, 2.0]),)
 def step(h):
     return h * 0.5

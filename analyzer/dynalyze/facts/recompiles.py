@@ -102,7 +102,7 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
 
 
 def _changes(guards: list[Guard]) -> set[tuple[str | None, ...]]:
-    """What has changed, once: a size of several tensors, an attribute of several modules."""
+    """What has changed, once: a size of several tensors, their layout, an attribute of several modules."""
     found: set[tuple[str | None, ...]] = set()
     for guard in guards:
         if guard.text.startswith(UNEXPLAINED):
@@ -111,6 +111,8 @@ def _changes(guards: list[Guard]) -> set[tuple[str | None, ...]]:
             found.update((each,) for each in (guard.source or "").split(", "))
         elif guard.cause == "shape":
             found.add((guard.cause, guard.expected, guard.actual))
+        elif guard.cause == "stride":  # Of layers with buffers of several sizes each has its own.
+            found.add((guard.cause,))
         elif guard.cause == "symbolic":
             found.add((guard.cause, *sorted(_about(guard))))
         else:

@@ -105,8 +105,11 @@ class Limited:
 
     @property
     def main(self) -> Series:
-        """The series with most recompiles and refused calls; of as many, that of the call that was refused."""
-        return max(self.series, key=lambda one: (len(one.members), len(one.members) - len(one.recompiles)))
+        """The series with most recompiles and refused calls; of as many, that of the call that was refused. One that
+        compiled nothing anew before that call did not lead there.
+        """
+        refused = {id(one): len(one.members) - len(one.recompiles) for one in self.series}
+        return max(self.series, key=lambda one: (bool(one.recompiles), len(one.members), refused[id(one)]))
 
 
 def gather(report: Report) -> tuple[list[Series], list[Limited]]:

@@ -153,6 +153,17 @@ def skips(written: Statement) -> bool:
     return skipping and len(found.body) == 1 and _computes(written.following)  # type: ignore[union-attr]
 
 
+def leaves_a_loop(written: Statement) -> bool:
+    """`if ...: break`, with no other way."""
+    found = written.statement
+    return isinstance(found, ast.If) and not found.orelse and isinstance(found.body[-1], ast.Break)
+
+
+def keeps_for_later(written: Statement) -> bool:
+    """A number that an attribute or an entry is computed from: `self.mean = 0.5 * self.mean + x.mean().item()`."""
+    return isinstance(written.target, ast.Attribute | ast.Subscript) and computes(written)
+
+
 def skips_by_chance(written: Statement) -> bool:
     """`if random.random() < p: continue`, also of numbers that torch or NumPy draw."""
     return skips(written) and drawn(written) is not None
@@ -475,7 +486,8 @@ def _is_tensor(value: ast.expr) -> bool:
 
 
 _FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
-    only_raises, only_tells, updates, chooses, skips, skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
+    only_raises, only_tells, updates, chooses, skips, leaves_a_loop, keeps_for_later,
+    skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
     updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, number_decides,
     asks_for_equality, sums_rows, gathers_and_adds, fills,
 )  # fmt: skip
@@ -504,6 +516,14 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
         isinstance(made := each.func.value, ast.Call) and ast.unparse(made.func) == "torch.arange"
         for each in written.calls
         if isinstance(each.func, ast.Attribute) and each.func.attr == "tolist"
+    ),
+    # `torch.tensor(0.0, requires_grad=True)`.
+    "makes_a_leaf": lambda written: any(
+        each.arg == "requires_grad" for call in written.calls for each in call.keywords
+    ),
+    # `np.random.rand()`.
+    "draws_with_numpy": lambda written: any(
+        ast.unparse(each.func).startswith(("np.random.", "numpy.random.")) for each in written.calls
     ),
     "asserts": lambda written: isinstance(written.statement, ast.Assert),
     # `x.data_ptr()`.
