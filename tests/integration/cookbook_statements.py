@@ -59,6 +59,17 @@ def f(x):
 def f(x):
     aux = x.new_zeros(()) + torch.zeros((), dtype=x.dtype)
     return aux + x.sum()
+=== packed-sequence: (torch.ones(2, 3, 4), torch.tensor([3, 3]))
+rnn = torch.nn.GRU(4, 4, batch_first=True)
+def f(x, lengths):
+    return rnn(torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True))[1].shape
+---
+rnn = torch.nn.GRUCell(4, 4)
+def f(x, lengths):
+    state = x.new_zeros(x.shape[0], 4)
+    for number, step in enumerate(x.unbind(1)):
+        state = torch.where((number < lengths)[:, None], rnn(step, state), state)
+    return state[None].shape
 === numpy-draw: (torch.ones(3), 0.0)
 def f(x, spread):
     return x + spread * float(np.random.randn())
@@ -476,6 +487,10 @@ def f(h, gates):
 """
 # `=== recipe: inputs`, or `=== recipe -> chosen: inputs`, and the statement.
 _NEAR = """
+=== packed-sequence -> recurrent-layer: (torch.ones(2, 3, 4),)
+rnn = torch.nn.GRU(4, 4, batch_first=True)
+def f(x):
+    return rnn(x)[1]
 === early-exit: (torch.ones(3),)
 def f(x):
     for _ in range(3):

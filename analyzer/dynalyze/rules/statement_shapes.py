@@ -521,6 +521,11 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "makes_a_leaf": lambda written: any(
         each.arg == "requires_grad" for call in written.calls for each in call.keywords
     ),
+    # `pack_padded_sequence(x, lengths)`, `out, state = self.lstm(packed)`: of the second only the name tells.
+    "takes_packed": lambda written: (
+        written.statement is not None
+        and any(word in ast.unparse(head(written.statement)) for word in ("packed", "pack_padded", "pack_sequence"))
+    ),
     # `np.random.rand()`.
     "draws_with_numpy": lambda written: any(
         ast.unparse(each.func).startswith(("np.random.", "numpy.random.")) for each in written.calls
