@@ -46,7 +46,7 @@ _ON_SIZES = re.compile(r"(?s)(?=.*\.(?:size|stride|storage_offset)\(\))(?=.*(?:[
 _MISSING = re.compile(r"KeyError on (?P<source>.+?)\[(?P<key>[^\]]*)\]$")
 _KEYS = re.compile(r"^(?P<source>list\(dict\.keys\(.+\)\)\[\d+\]) == (?P<expected>.+)$")
 _MEMBER = re.compile(r"^(?:not )?(?:set|dict|frozenset)\.__contains__\((?P<source>[^,]+), (?P<key>.+)\)$")
-_KEY = re.compile(r"^(?:not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[\w.]+), (?P<source>.+)\)$")
+_KEY = re.compile(r"^(?:not )?___dict_contains\((?P<key>'[^']*'|\"[^\"]*\"|[\w.]+|\([^()]*\)), (?P<source>.+)\)$")
 _TYPE = re.compile(r", type=<class '(?P<type>[^']+)'>")
 _DISPATCH = re.compile(
     r"tensor '(?P<source>.+?)' dispatch key set mismatch\. expected DispatchKeySet\((?P<expected>[^)]*)\), "

@@ -90,8 +90,10 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
         for version, checks in failed.items()
     }
     changes = {version: _changes(each) for version, each in guards.items()}
-    fewest = min(map(len, changes.values()))
-    tied = [version for version, each in changes.items() if len(each) == fewest]
+    # What hangs below another object is not asked: a version that has the same object is nearer, whatever it lacks.
+    others = {version: any(guard.cause == "identity" for guard in each) for version, each in guards.items()}
+    distance = {version: (others[version], len(each)) for version, each in changes.items()}
+    tied = [version for version, each in distance.items() if each == min(distance.values())]
     about = {version: {each for guard in guards[version] for each in _about(guard)} for version in tied}
     version = next(each for each in tied if about[each] == about[tied[-1]])
     # A number that changed with a size is often made from it. Which of them torch asks first is left to chance.

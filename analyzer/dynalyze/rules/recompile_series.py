@@ -13,6 +13,7 @@ from dynalyze.report import Compilation, FailedGuard, GraphBreak, LineKey, Locat
 
 _Key = tuple[object, ...]
 _HELD = re.compile(r"(?P<name>self\.[^()]+)\.size\(\)\[\d+\]$")
+_ENTRY = re.compile(r"\[\d+\]")
 _PARTS = re.compile(r"\b_(?:parameters|modules|buffers)\b")
 _MADE = ("identity", "limit")
 
@@ -33,7 +34,8 @@ class Series:
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when the version was compiled that the lead came nearest to.
-    `counted` are lists of Python's that have as many entries as the size says.
+    `counted` are lists of Python's that have as many entries as the size says. `entries`: the same of several entries
+    of a list changed, `batch[...].done`.
     `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left
     the caller in eager: without it the function would be a part of that one's graph.
     """
@@ -50,6 +52,7 @@ class Series:
     asked: Location | None = None
     first_call: Location | None = None
     counted: list[str] = field(default_factory=list)
+    entries: str = ""
     was_dynamic: bool = False
     of_others: set[str] = field(default_factory=set)
     fixed: set[str | None] = field(default_factory=set)
@@ -147,12 +150,16 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     counts = [
         each for each in report.recompiles if each.cause == "container" and (each.source or "").startswith("len(")
     ]
+    leads = [series.lead for series in found.values() if series.lead.cause in ("value", "limit")]
+    read_in_code = Counter((_code(lead), _ENTRY.sub("[...]", lead.source or "")) for lead in leads)
     for series in found.values():
         lead = series.lead
         series.first_call = calls.get((lead.process, lead.epoch, lead.previous or "")) or calls.get(_code(lead))
         if lead.cause == "shape":
             alike = [each for each in counts if (each.expected, each.actual) == (lead.expected, lead.actual)]
             series.counted = list(dict.fromkeys((each.source or "")[4:-1] for each in alike))
+        of_entry = _ENTRY.sub("[...]", lead.source or "")
+        series.entries = of_entry if read_in_code[_code(lead), of_entry] > 1 and of_entry != lead.source else ""
         series.met = list(dict.fromkeys(_met(series, report)))
         series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
         series.apart = _caller_in_eager(series.first_call, report)

@@ -192,8 +192,10 @@ def drawn(written: Statement) -> ast.Call | None:
     """The call in a condition that draws a number between 0 and 1: `random.random()`, `torch.rand(())`."""
     found = written.statement
     tests = [each.test for each in ast.walk(found) if isinstance(each, ast.If | ast.IfExp)] if found is not None else []
-    calls = (each for test in tests[:1] for each in ast.walk(test) if isinstance(each, ast.Call))
-    return next((each for each in calls if called(each) in _DRAWS), None)
+    parts = [part for test in tests[:1] for part in ast.walk(test)]
+    if written.located is not None and all(part is not written.located for part in parts):
+        return None  # It draws what one of both ways computes with.
+    return next((each for each in parts if isinstance(each, ast.Call) and called(each) in _DRAWS), None)
 
 
 def chance(written: Statement) -> dict[str, str]:
@@ -347,8 +349,8 @@ def asking_for_size(written: Statement) -> str:
         return ""
     asks, what = ("asks", "it") if len(asked) == 1 else ("ask", "them")
     return (
-        f"{listed(asked[:3])} below {asks} how many there are and would break next: leave {what} out where nothing "
-        "comes of none. "
+        f"{listed(asked[:3])} below {asks} how many there are, and would break next or raise an error with the setting "
+        f"alone: leave {what} out where nothing comes of none. "
     )
 
 

@@ -132,6 +132,7 @@ def versions(**failed: list[str]) -> dict[str, Any]:
     return {"text": json.dumps([f"{each.id}: {each.failed[0].text}" for each in held]), "versions": held}
 
 
+STRIDE = "tensor 'self.{}' stride mismatch at index 0. expected {}, actual 28"
 GREW, FLAG, KIND = "tensor 'x' size mismatch at index 0. expected 3, actual 4", "flag == False", "kind == 'labels'"
 
 
@@ -149,6 +150,13 @@ GREW, FLAG, KIND = "tensor 'x' size mismatch at index 0. expected 3, actual 4", 
         # One size of two tensors, and one attribute of two modules, is one change; two modes of torch are two.
         ({"v1": [GREW, GREW.replace("'x'", "'y'")], "v0": [GREW, FLAG]}, "0/1", "x.size()[0]"),
         ({"v1": ["self.a.training == True", "self.b.training == True"], "v0": [GREW, FLAG]}, "0/1", "self.a.training"),
+        # The layout of three buffers is one change; what hangs below another object was not asked.
+        (
+            {"v1": [STRIDE.format("a", 8), STRIDE.format("b", 6), STRIDE.format("c", 4)], "v0": [GREW, FLAG]},
+            "0/1",
+            "self.a.stride()[0]",
+        ),
+        ({"v1": [FLAG, KIND, "n == 3"], "v0": ["___check_obj_id(o, 139862), type=<class 'Opt'>"]}, "0/1", "flag"),
         (
             {"v1": ["GLOBAL_STATE changed: grad_mode num_threads"], "v0": ["GLOBAL_STATE changed: num_threads"]},
             "0/0",

@@ -680,3 +680,39 @@ def test_a_break_that_came_with_a_dynamic_size_is_ended_before_that_is_marked(
     report.graph_breaks = [graph_break("b7", "eager", at(12, "step"), compile_ids=compile_ids)]
     (series,), _ = gather(report)
     assert ("b7" in advise(series).action) == told
+
+
+def test_flags_of_the_entries_of_a_list_are_one_tensor() -> None:
+    flags = [
+        recompile(f"r{at}", f"0/{at}", cause="value", source=f"batch[{at}].done", expected="False", actual="True")
+        for at in (1, 2)
+    ]
+    assert all("`batch[...].done`" in each.advice and "tensor" in each.advice for each in findings(*flags))
+    sizes = [
+        recompile(f"r{at}", f"0/{at}", cause="value", source=f"size[{at}]", expected="4", actual="5") for at in (1, 2)
+    ]
+    assert all("dynamic=True" in each.advice for each in findings(*sizes))  # Whole numbers may vary.
+
+
+def test_a_condition_that_held_no_more_is_told_as_that() -> None:
+    condition, raw = "(step % 3) != 0", "___check_global_state() == 1"
+    for guard in (condition, raw):
+        (found,) = findings(recompile("r1", "0/1", cause="other", source=None, expected=None, actual=None, guard=guard))
+        assert (f"`{guard}`" in found.title and f"`{guard}`" in found.advice) is (guard == condition)
+
+
+def test_what_a_call_keeps_in_a_module_is_filled_in_eager_and_what_grows_is_added_to_outside() -> None:
+    key = advice("container", "self.cache", "(2, 3) not in self.cache", "(2, 3) in self.cache")
+    assert "call once in eager" in key.action and "`self.cache`" in key.action
+    grown = findings(*counted("container", "len(self.history['loss'])", ["1", "2", "3"]))
+    assert ["after the compiled call" in each.advice for each in grown] == [True]
+
+
+def test_a_rate_of_dropout_has_no_setter() -> None:
+    told = advice("module_attribute", "self.drop.p", "0.5", "0.4", owner="Dropout", library="torch")
+    assert "setter" not in told.action and "torch.rand_like(x) >= p" in told.action
+
+
+def test_a_cache_that_calls_fill_is_not_there_to_be_marked() -> None:
+    told = advice("shape", "cache.k[0].size()[2]", "5", "6")
+    assert "mark_dynamic" not in told.action and "dynamic=True" in told.action and "`cache.k[0]`" in told.action

@@ -18,6 +18,7 @@ from dynalyze.rules.recompile_advice.source import (
     as_called,
     as_written,
     clipped,
+    is_condition,
     read_source,
 )
 from dynalyze.rules.recompile_advice.state import different_modules, one_code, several_threads, states_of
@@ -43,7 +44,8 @@ def what_changed(series: Series) -> str:
     if series.lead.threads:
         return f"{series.lead.threads} threads compiled one function at once"
     if not series.lead.source:
-        return "Something changed between calls"
+        guard = series.lead.guard
+        return f"`{clipped(guard)}` held no more" if is_condition(guard) else "Something changed between calls"
     if series.lead.cause == "global_state":
         return _states_changed(series)
     if series.differ:
@@ -158,6 +160,8 @@ def advise(series: Series) -> Advice:
         adviser = several_threads
     elif values.of_other_class(lead):
         adviser = values.classes
+    elif series.entries and not is_whole(lead.expected):  # A whole number may vary.
+        adviser = values.of_entries
     elif values.is_left_over(series, source):
         adviser = values.left_over
     elif lead.cause in _DECIDED and values.ends_a_loop(series, source):
@@ -170,6 +174,13 @@ def advise(series: Series) -> Advice:
         advice = adviser(series, source)
     else:
         guard = next((line for line in lead.guard.splitlines() if line.strip()), "")
+        if is_condition(guard):
+            return Advice(
+                f"Take the decision on `{guard}` out of the compiled function; or leave it: its two answers are two "
+                "programs, each compiled once.",
+                "The code asks something about a number that may vary, and the compiled code holds for one answer.",
+                link=RECOMPILATION_PAGE,
+            )
         if guard.startswith("___check_metadata_"):
             guard = "what a tensor of a class of its own (quantised, nested, sharded) holds beside its numbers"
         advice = Advice(

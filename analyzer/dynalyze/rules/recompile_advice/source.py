@@ -188,6 +188,17 @@ def clipped(text: str) -> str:
     return words if len(words) <= _LONGEST else words[: _LONGEST - 4].rstrip() + " ..."
 
 
+def is_condition(text: str) -> bool:
+    """Whether `text` compares the program's own numbers: "(step % 3) != 0"."""
+    try:
+        node = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(node, ast.Compare) and "___" not in text and not any(
+        isinstance(each, ast.Call) for each in ast.walk(node)
+    )  # fmt: skip
+
+
 def plain_expression(text: str) -> bool:
     """Whether `text` is a name with attributes and constant indices."""
     if not text[:1].isidentifier() or not text.isprintable():

@@ -168,6 +168,12 @@ def of_library(series: Series, source: Expression) -> Advice:
             "grows with the inputs. Do not set it by hand: it says how much of a tensor of that class is filled.",
             _CONSTANT,
         )
+    if owner.endswith(("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")):
+        return Advice(
+            f"Keep `{name}` to a few values: each is compiled by itself. Where it follows a schedule, drop out with a "
+            "rate that is a tensor: `x * (torch.rand_like(x) >= p) / (1 - p)`.",
+            _CONSTANT,
+        )
     if series.lead.library != "optimizer":
         return Advice(
             f"Set `{name}` once, before the first call, or warm up each of its few values: it is a Python value of "
@@ -282,9 +288,11 @@ def container(series: Series, source: Expression) -> Advice:
     for stars, name in _VARIABLE.findall(code if whole else "def forward(*args, **kwargs):"):
         if source.text in (name, f"len({name})") or source.text.startswith(f"list(dict.keys({name})"):
             return _arguments(series, by_position=stars == "*")
-    if series.changes == 1 and "G['" in series.lead.guard and _grew(series.lead):
+    whose = "a global, and the first call fills it" if "G['" in series.lead.guard else "filled by the first call"
+    keyed = source.text.startswith("self.") and " not in " in (series.lead.expected or "")
+    if series.changes == 1 and _grew(series.lead) and ("G['" in series.lead.guard or keyed):
         return Advice(
-            f"{_IN_EAGER}: `{_held(source)}` is a global, and the first call fills it.",
+            f"{_IN_EAGER}: `{_held(source)}` is {whose}.",
             "The number of its entries and its keys are built into the compiled code, so the code of the first call "
             "fits that call alone.",
         )
@@ -308,6 +316,11 @@ def container(series: Series, source: Expression) -> Advice:
             f"Return what {line.short} adds to `{held}`, and add it there after the compiled call.",
             "The list is longer in each call, and its length is built into the compiled code.",
             Example("self.history.append(loss)\nreturn loss", "return loss  # the caller appends it"),
+        )
+    if series.changes > 1 and _grew(series.lead) and all(each.isdecimal() for each in series.values):
+        return Advice(
+            f"Add to `{held}` after the compiled call: it is longer in each one.",
+            "The length of a list is built into the compiled code.",
         )
     return Advice(
         f"Give `{held}` the same entries in every call: fill what is missing, or stack the tensors of a list into one "
@@ -469,6 +482,16 @@ def _of_bound_method(source: Expression) -> Advice:
         "changed is dynamic from the second compile on, unless a line asks for its value. Take one call with another "
         "value in the warm-up.",
         _CONSTANT,
+    )
+
+
+def of_entries(series: Series, source: Expression) -> Advice:
+    """A value of each entry of a list, as the flags of the samples of a batch."""
+    each = as_written(series.entries)
+    return Advice(
+        f"Make one tensor of `{each}` before the call, `torch.tensor([...])`, and pass that in the place of the list: "
+        "every combination of these values is compiled by itself.",
+        "A Python value in a list is built into the compiled code, one guard for each entry.",
     )
 
 
