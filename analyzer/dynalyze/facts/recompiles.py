@@ -90,9 +90,7 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
         for version, checks in failed.items()
     }
     changes = {version: _changes(each) for version, each in guards.items()}
-    # What hangs below another object is not asked: a version that has the same object is nearer, whatever it lacks.
-    others = {version: any(guard.cause == "identity" for guard in each) for version, each in guards.items()}
-    distance = {version: (others[version], len(each)) for version, each in changes.items()}
+    distance = {version: (max(map(_hidden, guards[version])), len(each)) for version, each in changes.items()}
     tied = [version for version, each in distance.items() if each == min(distance.values())]
     about = {version: {each for guard in guards[version] for each in _about(guard)} for version in tied}
     version = next(each for each in tied if about[each] == about[tied[-1]])
@@ -101,6 +99,15 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
     if size is not None and read_guard(_PREFIX.sub("", by_version[version])).cause in ("value", "module_attribute"):
         return f"{version}: {size.text}", failed[version]
     return by_version[version], failed[version]
+
+
+def _hidden(guard: Guard) -> int:
+    """How much torch asked no more, since what it hangs below is not there: of another object all, of a container with
+    other entries these. A version that lacks less of that is nearer, whatever else it lacks.
+    """
+    if guard.cause == "identity" or guard.text.startswith("___check_type_id("):
+        return 2
+    return int(guard.cause == "container")
 
 
 def _changes(guards: list[Guard]) -> set[tuple[str | None, ...]]:
