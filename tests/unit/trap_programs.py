@@ -86,12 +86,16 @@ _WRITTEN = {
     "an array of NumPy": ("self.log[0] = {}", "self.log = numpy.zeros(2)"),
     "a context variable": ("LAST.set({})", ""),
     "a value of the thread": ("LOCAL.last = {}", ""),
+    "an attribute of a weight": ("self.linear.weight.note = [{}]", ""),
+    "an attribute of an input": ("x.note = {}", ""),
+    "a global of two underscores": ("globals()['__last__'] = {}", ""),
 }
 
 WRONG: dict[str, Change] = {
     "list-append": impure("self.seen.append(1)", init="self.seen = []"),
     "private-list-append": impure("self._seen.append(1)", init="self._seen = []"),
     "counter": impure("self.count += 1", init="self.count = 0"),
+    "weak-set": impure("self.seen.add(self)", init="self.seen = weakref.WeakSet()", top="import weakref"),
     "private-counter": impure("self._count += 1", init="self._count = 0"),
     "nested-counter": impure("self.held['a']['b'][0] += 1", init="self.held = {'a': {'b': [0]}}"),
     "object": impure("self.box.n += 1", init="self.box = Box()", top="class Box:\n    n = 0"),

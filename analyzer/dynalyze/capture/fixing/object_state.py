@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 from collections import deque
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -31,7 +32,9 @@ from dynalyze.capture.fixing.state_parts import (
     ItemsPart,
     NamesPart,
     Part,
+    TensorPart,
     VariablePart,
+    WeakPart,
     same_value,
 )
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
@@ -140,6 +143,7 @@ class HeldState:
 
     def _hold(self, path: str, value: Any, own: bool) -> Iterator[tuple[str, Any]]:
         if isinstance(value, torch.Tensor):
+            yield from self._part(path, TensorPart(value))
             known = value.device.type == "meta" or id(value) in self._besides
             if not known and value.layout is torch.strided and not value.is_quantized:
                 self._tensors.append(_Tensor(path, value))
@@ -155,6 +159,8 @@ class HeldState:
             yield from ((path, value.__self__), (path, value.__func__))
         elif isinstance(value, contextvars.ContextVar):
             yield from self._part(path, VariablePart(value))
+        elif isinstance(value, weakref.WeakSet | weakref.WeakKeyDictionary | weakref.WeakValueDictionary):
+            deque(self._part(path, WeakPart(value)), maxlen=0)
         elif isinstance(value, threading.local):
             yield from self._part(path, DictPart(vars(value)))
         elif isinstance(value, functools.partial):

@@ -9,7 +9,7 @@ import os
 import re
 import types
 from abc import ABC, abstractmethod
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection
 from typing import Any
 
@@ -20,8 +20,12 @@ from dynalyze.capture.torch_private.dynamo import constant_functions
 
 GONE = object()
 """Stands for a value that is not there."""
-_OF_DYNAMO = re.compile(r"__|sub_\d|\w*_\d{6,}_c\d")
-"""Globals that are Python's own, or put there by Dynamo for code that it made."""
+_OF_DYNAMO = re.compile(r"__(?!\w+__$)|sub_\d|\w*_\d{6,}_c\d")
+"""Globals that Dynamo put there for code that it made."""
+_OF_PYTHON = re.compile(
+    r"__(?:name|doc|package|loader|spec|file|path|cached|builtins|all|(?:conditional_)?annotations|annotate)__$"
+)
+"""Globals that Python itself gives a module."""
 
 
 class Part(ABC):
@@ -198,6 +202,36 @@ class CellsPart(Part):
         pass
 
 
+class TensorPart(Part):
+    """The attributes that a tensor has beside its values."""
+
+    def now(self) -> dict[Any, Any]:
+        return {key: each for key, each in self._owner.__dict__.items() if not key.startswith("_dynamo")}
+
+    def set(self, key: Any, value: Any) -> None:
+        self._owner.__dict__[key] = value
+
+    def drop(self, key: Any) -> None:
+        self._owner.__dict__.pop(key, None)
+
+
+class WeakPart(Part):
+    """How many objects of each class a set or a dictionary of weak references has: nothing else of one is the same in
+    another run.
+    """
+
+    def __init__(self, owner: Any) -> None:
+        super().__init__(owner)
+        self._copy = owner.copy()
+
+    def now(self) -> dict[Any, Any]:
+        return dict(Counter(type(each).__qualname__ for each in list(self._owner)))
+
+    def put(self, contents: dict[Any, Any], now: dict[Any, Any]) -> None:
+        self._owner.clear()
+        self._owner.update(self._copy)
+
+
 class VariablePart(Part):
     """A context variable, as the calling thread sees it."""
 
@@ -233,6 +267,6 @@ def _is_dynamos(name: str, value: Any, scope: Collection[str]) -> bool:
     """
     function = name.removeprefix("sub")
     names = (function, re.sub(r"_\d+$", "", function))
-    if _OF_DYNAMO.match(name) or (name != function and any(each in scope for each in names)):
+    if _OF_PYTHON.match(name) or _OF_DYNAMO.match(name) or (name != function and any(each in scope for each in names)):
         return True
     return type(value) in SCALARS and not constant_functions().isdisjoint(names)
