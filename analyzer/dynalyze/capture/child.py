@@ -37,7 +37,7 @@ from dynalyze.capture.inspecting.seeds import SeedWatch
 from dynalyze.capture.inspecting.settings import left_behind, names_of_modules
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SOFT_STOP_SIGNAL, SoftStop, stop_softly
-from dynalyze.capture.settings import CompileOptions
+from dynalyze.capture.settings import CompileOptions, Phase
 from dynalyze.capture.side_effects import EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import dynamo, runtime
 from dynalyze.capture.wire import REQUEST_FILE
@@ -286,14 +286,18 @@ class TargetSession:
             )  # fmt: skip
         self.emit(found)
 
-    def _time_if_slow(self, workload: Any, compiled: Callable[..., Any]) -> None:
-        """Time calls here that other processes make anew, where tracing leaves them no time."""
-        budget = self._request.get("seconds_in_turns")
+    def _time_if_slow(self, make: Callable[[], Any], compiled: Callable[..., Any]) -> None:
+        """Time calls here that other processes make anew, where tracing leaves them no time; `make` makes the workload
+        of them.
+        """
+        budget = self._request.get("seconds_in_turns") if self._request.get("bundle") else 0.0
         if budget and self._listener.compiled_frames:
+            from dynalyze.capture.bench.failures import Failed
             from dynalyze.capture.bench.in_turns import CompiledWorkload, seconds_where_slow
 
             if seconds := seconds_where_slow(budget):
-                self._time_in_turns(CompiledWorkload(workload, compiled), seconds)
+                with contextlib.suppress(Failed):  # Calls that cannot be made again: the processes say so.
+                    self._time_in_turns(CompiledWorkload(make(), compiled), seconds)
 
     def _run_object(self) -> Ending:
         request = self._request
@@ -312,7 +316,10 @@ class TargetSession:
         from dynalyze.capture import library_target
 
         self._compiling_ourselves = True
-        ending = library_target.run(self._request, self._options, self._emit_call, self._time_if_slow)
+        ending = library_target.run(
+            self._request, self._options, self._emit_call,
+            lambda workload, compiled: self._time_if_slow(lambda: workload, compiled),
+        )  # fmt: skip
         if not self._listener.compiled_frames and environment.compile_disabled():
             self.emit(environment.nothing_compiled())
         return ending
@@ -338,12 +345,11 @@ class TargetSession:
         self.emit(events.ObjectStarted(len(calls)))
         endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
         failed = next((ending for ending in endings if ending.exit_status != 0), None)
-        if failed is None and self._request.get("seconds_in_turns"):
+        if failed is None and self._request["mode"] == "object":
             from dynalyze.capture.bench.call_workload import workload_over
-            from dynalyze.capture.bench.failures import Failed
 
-            with contextlib.suppress(Failed):  # Calls that cannot be made again: the processes say so.
-                self._time_if_slow(workload_over(target, calls, "train" if self._options.train else "forward"), run)
+            phase: Phase = "train" if self._options.train else "forward"
+            self._time_if_slow(partial(workload_over, target, calls, phase), run)
         return failed or Ending(exit_status=0)
 
     def _one_call(self, run: Callable[..., Any], index: int, call: Inputs) -> Ending:

@@ -34,7 +34,7 @@ class Series:
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when the version was compiled that the lead came nearest to.
-    `counted` are lists of Python's that have as many entries as the size says. `entries`: the same of several entries
+    `counted` are lists of Python's that have as many entries as the batch. `entries`: the same of several entries
     of a list changed, `batch[...].done`.
     `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left
     the caller in eager: without it the function would be a part of that one's graph.
@@ -155,7 +155,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     for series in found.values():
         lead = series.lead
         series.first_call = calls.get((lead.process, lead.epoch, lead.previous or "")) or calls.get(_code(lead))
-        if lead.cause == "shape":
+        if lead.cause == "shape" and (lead.source or "").endswith(".size()[0]"):
             alike = [each for each in counts if (each.expected, each.actual) == (lead.expected, lead.actual)]
             series.counted = list(dict.fromkeys((each.source or "")[4:-1] for each in alike))
         of_entry = _ENTRY.sub("[...]", lead.source or "")
