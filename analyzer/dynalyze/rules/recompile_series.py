@@ -324,6 +324,8 @@ def _is_of_module(found: Recompile) -> bool:
     """
     if found.guard.startswith("___check_metadata_"):
         return True
+    if found.cause == "shape" and not found.also and not (found.source or "").endswith("[0]"):
+        return True  # Not of the batch: each is as wide as it is made for.
     failed: list[Recompile | FailedGuard] = [found, *found.also]
     return any(each.cause in _MADE or _PARTS.search(each.source or "") is not None for each in failed)
 

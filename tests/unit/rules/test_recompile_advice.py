@@ -716,3 +716,32 @@ def test_a_rate_of_dropout_has_no_setter() -> None:
 def test_a_cache_that_calls_fill_is_not_there_to_be_marked() -> None:
     told = advice("shape", "cache.k[0].size()[2]", "5", "6")
     assert "mark_dynamic" not in told.action and "dynamic=True" in told.action and "`cache.k[0]`" in told.action
+
+
+def test_a_module_of_torch_that_is_compiled_is_called_as_the_program_calls_it() -> None:
+    place = Location(MODEL, 10, None, "Sequential.forward", "l = (run(x) ** 2).mean(); l.backward()")
+    told = recompile("r1", "0/1", cause="value", source="fn._modules['0'].scale", expected="1.0", actual="2.0")
+    (finding,) = findings(msgspec.structs.replace(told, location=place))
+    assert finding.title.startswith("`run[0].scale`") and "`run[0].scale`" in finding.advice
+
+
+def test_what_the_first_call_fills_beside_a_size_is_told() -> None:
+    filled = FailedGuard(
+        "0/0",
+        "container",
+        source="self.anchors",
+        expected="(8, 8) not in self.anchors",
+        actual="(8, 8) in self.anchors",
+    )
+    (finding,) = findings(recompile("r1", "0/1", also=[filled]))
+    assert "`self.anchors` changed too" in finding.advice
+
+
+@pytest.mark.parametrize(("dimension", "theirs"), [(1, True), (0, False)])
+def test_modules_of_two_widths_that_run_one_code_are_no_change_between_calls(dimension: int, theirs: bool) -> None:
+    report = empty_report()
+    report.compilations = [compilation("0/0"), compilation("0/1")]
+    for number, each in enumerate(report.compilations):
+        each.instance, each.module = number, f"net[{number}]"
+    (found,) = findings(recompile("r1", "0/1", source=f"x.size()[{dimension}]"), report=report)
+    assert ("different modules" in found.title) is theirs

@@ -89,7 +89,8 @@ def _by_themselves(series: Series) -> Iterator[str]:
     for each in lead.also if made or lead.cause == "shape" else ():
         # A whole number becomes dynamic with the size, unless a module or a global holds it.
         varies = is_whole(each.expected) and each.cause == "value" and "G['" not in each.guard
-        decided = each.cause in _DECIDED and not varies and not (made and _was_not_there(each))
+        filled = each.cause == "container" and " not in " in (each.expected or "")
+        decided = (each.cause in _DECIDED or filled) and not varies and not (made and _was_not_there(each))
         if each.source and not re.search(r"___|\bself$", each.source) and (decided or each.source in series.fixed):
             yield each.source
 

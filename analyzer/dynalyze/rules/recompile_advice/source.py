@@ -120,8 +120,12 @@ def as_written(text: str) -> str:
 
 
 def as_called(text: str, recompile: Recompile) -> str:
-    """`args[0]` of a module of torch itself as the line that calls it has it: `x` of `net(x)`."""
+    """`args[0]` of a module of torch itself as the line that calls it has it: `x` of `net(x)`; and `fn`, the module, as
+    `net`.
+    """
     code = recompile.location.code or ""
+    if text.startswith("fn.") and len(called := {ast.unparse(each.func) for each in _calls(code) if each.args}) == 1:
+        text = called.pop() + text[2:]
     return _ARGS.sub(lambda found: _written(_in_place(code, int(found[1]))) or found[0], text)
 
 
