@@ -54,7 +54,8 @@ def requires_grad(series: Series, source: Expression) -> Advice:
     name = source.argument
     if source.is_parameter:
         return Advice(
-            f"Freeze or unfreeze `{name}` before the first call, not between calls.",
+            f"Leave `{name}` as it is between calls: trainable where it trains at all, with `zero_grad()` for "
+            "gradients that nobody wants; what never trains is frozen before the first call.",
             "Whether a gradient is wanted decides which backward graph is made.",
         )
     return Advice(
