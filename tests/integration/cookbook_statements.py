@@ -70,6 +70,15 @@ def f(x, lengths):
     for number, step in enumerate(x.unbind(1)):
         state = torch.where((number < lengths)[:, None], rnn(step, state), state)
     return state[None].shape
+=== window-of-buffer: (torch.zeros(2, 8), torch.tensor([5]), torch.ones(3, 2))
+def f(queue, ptr, keys):
+    at = ptr.item()
+    queue[:, at:at + 3] = keys.T
+    return queue + 1
+---
+def f(queue, ptr, keys):
+    queue.index_copy_(1, ptr + torch.arange(3), keys.T)
+    return queue + 1
 === numpy-draw: (torch.ones(3), 0.0)
 def f(x, spread):
     return x + spread * float(np.random.randn())
@@ -487,6 +496,10 @@ def f(h, gates):
 """
 # `=== recipe: inputs`, or `=== recipe -> chosen: inputs`, and the statement.
 _NEAR = """
+=== window-of-buffer: (torch.zeros(8), torch.tensor(2))
+def f(queue, ptr):
+    at = int(ptr)
+    return queue[at:] * 2
 === packed-sequence -> recurrent-layer: (torch.ones(2, 3, 4),)
 rnn = torch.nn.GRU(4, 4, batch_first=True)
 def f(x):

@@ -210,14 +210,15 @@ _SIZES = "capture_dynamic_output_shape_ops"
 
 def config_of(recipe: Recipe, found: GraphBreak) -> str:
     """The setting of a recipe, "" where it is known to end nothing here: a number that the code below asks for breaks
-    there; a print of a container, or of a float (symbolic once it has changed), stays; and a size that was captured,
-    read into Python on the same line, raises an error as soon as reading is captured too. Where the setting takes the
-    method that its example calls, that which the program calls.
+    there, as `min(x.item(), 1)` does; a print of a container, or of a float (symbolic once it has changed), stays; and
+    a size that was captured, read into Python on the same line, raises an error as soon as reading is captured too.
+    Where the setting takes the method that its example calls, that which the program calls.
     """
     if _REORDERED in recipe.config and _NOT_REORDERED.search(f"{found.explanation}\n{found.context}"):
         return ""
     code = read_statement(found.block, found.expression)
-    if _SCALARS in recipe.config and needing_a_number(code):
+    compares = {getattr(each.func, "id", "") for each in code.around[1:] if isinstance(each, ast.Call)} & {"min", "max"}
+    if _SCALARS in recipe.config and (compares or needing_a_number(code)):
         return ""
     if _SIZES in recipe.config and any(getattr(each, "attr", "") in ("item", "tolist") for each in code.around):
         return ""

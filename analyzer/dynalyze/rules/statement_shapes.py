@@ -164,6 +164,15 @@ def keeps_for_later(written: Statement) -> bool:
     return isinstance(written.target, ast.Attribute | ast.Subscript) and computes(written)
 
 
+def writes_a_window(written: Statement) -> bool:
+    """A number, and a slice that begins with it and is written below: `queue[:, start : start + n] = keys`."""
+    if not isinstance(written.target, ast.Name) or not written.calls_any("item", "int"):
+        return False
+    targets = [target for each in written.following if isinstance(each, ast.Assign) for target in each.targets]
+    slices = [part.lower for target in targets for part in ast.walk(target) if isinstance(part, ast.Slice)]
+    return any(isinstance(each, ast.Name) and each.id == written.target.id for each in slices)
+
+
 def skips_by_chance(written: Statement) -> bool:
     """`if random.random() < p: continue`, also of numbers that torch or NumPy draw."""
     return skips(written) and drawn(written) is not None
@@ -488,7 +497,7 @@ def _is_tensor(value: ast.expr) -> bool:
 
 
 _FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
-    only_raises, only_tells, updates, chooses, skips, leaves_a_loop, keeps_for_later,
+    only_raises, only_tells, updates, chooses, skips, leaves_a_loop, keeps_for_later, writes_a_window,
     skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
     updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, number_decides,
     asks_for_equality, sums_rows, gathers_and_adds, fills,

@@ -395,6 +395,7 @@ def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
     item, count, bins = "n = x.item()", "c = torch.bincount(x)", "aten.bincount.default"
     assert "capture_scalar_outputs" in config(ITEM, f"{item}\nreturn x * n", "x.item()")
     assert config(ITEM, f"{item}\nif n > 1:\n    print(n)", "x.item()") == "", "the `if` breaks then"
+    assert config(ITEM, "p = math.exp(min(loss.item(), 20))", "loss.item()") == "", "so does `min`"
     assert "capture_dynamic" in config(SHAPE, count, "torch.bincount(x)", bins)
     assert config(SHAPE, f"{count}.tolist()", "torch.bincount(x)", bins) == "", "with both captured torch raises"
     assert config(BUILTIN, "print(n)", "print(n)", "builtin print", "argument types ['float']") == ""
