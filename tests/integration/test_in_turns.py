@@ -107,3 +107,36 @@ def test_what_dynalyze_builds_is_timed_as_it_was_called(
     # What was compiled for the call that is explained is timed, and compiled no second time.
     assert row["counts"]["recompiles_while_timing"] == 0 and len(row["startup"]["warm_calls_ms"]) >= 3
     assert not any(finding["rule"] == "not-recorded" for finding in report["findings"])
+
+
+STEPS = """
+import torch
+
+net = torch.nn.Linear(4, 4)
+
+
+class Force(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.energy = torch.nn.Linear(4, 1)
+
+    def forward(self, x):
+        x = x.detach().requires_grad_()
+        return torch.autograd.grad(self.energy(x).sum(), x)[0]
+
+
+def train_step(x):
+    net(x).square().mean().backward()
+    return net.weight.grad.sum()
+"""
+
+
+@pytest.mark.parametrize("name", ["train_step", "Force"])
+def test_what_takes_gradients_itself_is_called_with_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "steps.py").write_text(STEPS)
+    monkeypatch.chdir(tmp_path)
+    given = ["--input", "torch.randn(2, 4)", "--backend", "eager", "--no-bench"]
+    assert run(["explain", f"steps.py:{name}", *given, "--json", "r.json"]) == 0
+    assert json.loads((tmp_path / "r.json").read_text())["graph_breaks"]

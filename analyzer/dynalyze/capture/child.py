@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import linecache
+import re
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -50,6 +53,7 @@ _FEW_CALLS, _FEW_BYTES = 16, 256 << 20
 _LONGEST_ERROR = 1000
 # Modes in which dynalyze makes the callable and its calls: each process that measures makes them anew.
 _REBUILT = ("object", "library")
+_TAKES_GRADIENTS = re.compile(r"\b(?:backward|autograd|enable_grad|requires_grad_?)\b")
 
 
 def main(run: Path) -> int:
@@ -343,7 +347,8 @@ class TargetSession:
                 return ending
         run = compiled(target, self._options)
         self.emit(events.ObjectStarted(len(calls)))
-        endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
+        with self._modes_of_calls(target, calls):
+            endings = [self._one_call(run, index, call) for index, call in enumerate(calls)]
         failed = next((ending for ending in endings if ending.exit_status != 0), None)
         if failed is None and self._request["mode"] == "object":
             from dynalyze.capture.bench.call_workload import workload_over
@@ -352,19 +357,27 @@ class TargetSession:
             self._time_if_slow(partial(workload_over, target, calls, phase), run)
         return failed or Ending(exit_status=0)
 
-    def _one_call(self, run: Callable[..., Any], index: int, call: Inputs) -> Ending:
+    def _modes_of_calls(self, target: Callable[..., Any], calls: list[Inputs]) -> AbstractContextManager[Any]:
+        """A module is called without gradients, as its benchmark calls it, which then finds it compiled; but for one
+        that takes gradients itself, as far as its files tell. Calls of a program have the program's modes.
+        """
         import torch
 
         from dynalyze.capture.bench.call_workload import tensors_in
 
-        # As a benchmark makes the calls, which then finds them compiled; those of a program have the program's modes.
-        asked = self._request["mode"] != "object" or self._options.train
-        gradients = asked or any(tensor.requires_grad for tensor in tensors_in(tuple(call)))
+        given = tensors_in([tuple(call) for call in calls])
+        wanted = self._request["mode"] != "object" or self._options.train or any(each.requires_grad for each in given)
+        if wanted or not isinstance(target, torch.nn.Module):
+            return contextlib.nullcontext()
+        names = {type(part).__module__ for part in target.modules()}
+        files = [getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("torch.")]
+        lines = (line for file in files for line in (linecache.getlines(file) if file else ["backward"]))
+        return contextlib.nullcontext() if any(map(_TAKES_GRADIENTS.search, lines)) else torch.no_grad()
 
+    def _one_call(self, run: Callable[..., Any], index: int, call: Inputs) -> Ending:
         def make() -> None:
             try:
-                with contextlib.nullcontext() if gradients else torch.no_grad():
-                    outputs = run(*call.args, **call.kwargs)
+                outputs = run(*call.args, **call.kwargs)
             except Exception as error:
                 if not (self._options.fullgraph and dynamo.is_refusal(error)):
                     raise
