@@ -35,7 +35,7 @@ class Series:
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when the version was compiled that the lead came nearest to.
     `counted` are lists of Python's that have as many entries as the batch. `entries`: the same of several entries
-    of a list changed, `batch[...].done`.
+    of a list changed, `batch[...].done`. `filled` are the containers that were empty in a call of the run.
     `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left
     the caller in eager: without it the function would be a part of that one's graph.
     """
@@ -53,6 +53,7 @@ class Series:
     first_call: Location | None = None
     counted: list[str] = field(default_factory=list)
     entries: str = ""
+    filled: frozenset[str] = frozenset()
     was_dynamic: bool = False
     of_others: set[str] = field(default_factory=set)
     fixed: set[str | None] = field(default_factory=set)
@@ -152,8 +153,13 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     ]
     leads = [series.lead for series in found.values() if series.lead.cause in ("value", "limit")]
     read_in_code = Counter((_code(lead), _ENTRY.sub("[...]", lead.source or "")) for lead in leads)
+    failed: list[Recompile | FailedGuard] = [
+        *report.recompiles,
+        *(one for each in report.recompiles for one in each.also),
+    ]
+    filled = frozenset(each.source or "" for each in failed if each.cause == "container" and each.expected == "empty")
     for series in found.values():
-        lead = series.lead
+        lead, series.filled = series.lead, filled
         series.first_call = calls.get((lead.process, lead.epoch, lead.previous or "")) or calls.get(_code(lead))
         if lead.cause == "shape" and (lead.source or "").endswith(".size()[0]"):
             alike = [each for each in counts if (each.expected, each.actual) == (lead.expected, lead.actual)]

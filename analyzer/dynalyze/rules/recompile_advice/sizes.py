@@ -31,8 +31,6 @@ _AUTOMATIC = (
 )
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
-# An entry of a list or a dictionary that an object holds, as a cache of keys and values does.
-_KEPT = re.compile(r"\.\w+\[")
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
@@ -81,7 +79,7 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
         )
-    if kept := [name for name in sizes.dimensions if _KEPT.search(name)]:
+    if kept := [name for name in changed_together(series).dimensions if name.rpartition("[")[0] in series.filled]:
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`: {listed([f'`{name}`' for name in kept])} "
             f"{'is' if len(kept) == 1 else 'are'} filled by the calls themselves: nothing is there to mark before the "

@@ -168,10 +168,10 @@ def of_library(series: Series, source: Expression) -> Advice:
             "grows with the inputs. Do not set it by hand: it says how much of a tensor of that class is filled.",
             _CONSTANT,
         )
-    if owner.endswith(("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")):
+    if owner == "Dropout":
         return Advice(
-            f"Keep `{name}` to a few values: each is compiled by itself. Where it follows a schedule, drop out with a "
-            "rate that is a tensor: `x * (torch.rand_like(x) >= p) / (1 - p)`.",
+            f"Keep `{name}` to a few values: each is compiled by itself. Where it follows a schedule, drop out in "
+            "training with a rate that is a tensor: `x * (torch.rand_like(x) >= p) / (1 - p)`.",
             _CONSTANT,
         )
     if series.lead.library != "optimizer":

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dynalyze.watch.child.events import StepSlow
 
 _WINDOW = 101
-# Steps until there is a median, and between its updates.
-_FEWEST, _EVERY = 5, 48
+# Steps until there is a median, and at most between its updates: as many as it is of.
+_FEWEST, _MOST_BETWEEN = 5, 48
 # A slow step is longer than the median by half and by so many seconds, and among the slowest of the window.
 _SHARE, _SECONDS, _MOST_SLOW = 1.5, 0.02, 10
 
@@ -72,7 +72,7 @@ class Steps:
 
     def _take_median(self) -> None:
         """Say anew what a usual step takes, from the last ones that compiled nothing."""
-        self._until_median = _EVERY
+        self._until_median = min(len(self._recent), _MOST_BETWEEN)
         ordered = sorted(self._recent)
         self.usual = ordered[len(ordered) // 2]
         most = ordered[-_MOST_SLOW] if len(ordered) == _WINDOW else 0.0
