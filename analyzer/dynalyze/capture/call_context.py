@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -94,29 +95,46 @@ class RandomState:
 
 @dataclass(slots=True)
 class ModuleState:
-    """Parameters are not part of it: a program that trains changes them between any two calls."""
+    """Training flags and buffers of modules, which it does not hold: a program may let go of a model.
 
-    parts: list[torch.nn.Module]
+    Parameters are not part of it: a program that trains changes them between any two calls.
+    """
+
+    references: list[weakref.ref[torch.nn.Module]]
     training: list[bool]
-    buffers: list[tuple[torch.nn.Module, Frozen]]
+    buffers: list[tuple[weakref.ref[torch.nn.Module], Frozen]]
+
+    @property
+    def parts(self) -> list[torch.nn.Module]:
+        return [part for reference in self.references if (part := reference()) is not None]
+
+    def of(self, others: dict[int, torch.nn.Module]) -> ModuleState:
+        """The same of the modules that stand in the place of these, by the ids of these."""
+
+        def other(reference: weakref.ref[torch.nn.Module]) -> weakref.ref[torch.nn.Module]:
+            part = reference()
+            return reference if part is None else weakref.ref(others.get(id(part), part))
+
+        buffers = [(other(owner), frozen) for owner, frozen in self.buffers]
+        return ModuleState(list(map(other, self.references)), self.training, buffers)
 
     def restore(self) -> None:
-        for part, training in zip(self.parts, self.training, strict=True):
-            if part.training is not training:
+        for reference, training in zip(self.references, self.training, strict=True):
+            if (part := reference()) is not None and part.training is not training:
                 part.training = training
-        for owner, frozen in self.buffers:
-            for name, value in frozen.thaw().items():
-                _set_buffer(owner, name, value)
+        for reference, frozen in self.buffers:
+            if (owner := reference()) is not None:
+                for name, value in frozen.thaw().items():
+                    _set_buffer(owner, name, value)
 
 
 class ModuleStates:
     """Takes the states of modules, sharing the copies of buffers that have not changed in between."""
 
     def __init__(self) -> None:
-        self._parts: dict[int, tuple[int, list[torch.nn.Module]]] = {}
-        # The buffers of each submodule when last copied, and their versions; holding them keeps their ids from being
-        # used again.
-        self._seen: dict[int, tuple[list[torch.Tensor], list[int], Frozen]] = {}
+        self._parts: dict[int, tuple[int, list[weakref.ref[torch.nn.Module]]]] = {}
+        # The buffers of each submodule when last copied, their versions, and the copies.
+        self._seen: dict[int, tuple[list[weakref.ref[torch.Tensor]], list[int], Frozen]] = {}
 
     def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
@@ -125,22 +143,34 @@ class ModuleStates:
         cannot be copied, or not within the budget.
         """
         roots = [target] if isinstance(target, torch.nn.Module) else reachable_modules((target, inputs))
-        parts = list(dict.fromkeys(part for module in roots for part in self._parts_of(module)))
+        references = self._parts_of(roots[0]) if len(roots) == 1 else []
+        references = references or list(dict.fromkeys(part for module in roots for part in self._parts_of(module)))
         spent = 0
         buffers = []
-        for part in parts:
+        training = []
+        for reference in references:
+            part = reference()
+            assert part is not None, "its root is held by who calls it"
+            training.append(part.training)
             if part._buffers:
                 frozen, new = self._buffers_of(part, budget - spent)
-                buffers.append((part, frozen))
+                buffers.append((reference, frozen))
                 spent += new
-        return ModuleState(parts, [part.training for part in parts], buffers), spent
+        return ModuleState(references, training, buffers), spent
 
-    def _parts_of(self, module: torch.nn.Module) -> list[torch.nn.Module]:
-        known = self._parts.get(id(module))
-        if known is None or known[0] != _count_children(known[1]):
-            parts = list(module.modules())
-            known = self._parts[id(module)] = (_count_children(parts), parts)
-        return known[1]
+    def forget_gone(self) -> None:
+        """Drop what is kept for modules that are there no more."""
+        for token in [token for token, (_, parts) in self._parts.items() if parts[0]() is None]:
+            del self._parts[token]
+        for token in [token for token, (tensors, *_) in self._seen.items() if all(each() is None for each in tensors)]:
+            del self._seen[token]
+
+    def _parts_of(self, module: torch.nn.Module) -> list[weakref.ref[torch.nn.Module]]:
+        count, parts = self._parts.get(id(module), (-1, []))
+        if not parts or parts[0]() is not module or count != _count_children(parts):
+            parts = [weakref.ref(part) for part in module.modules()]
+            self._parts[id(module)] = (_count_children(parts), parts)
+        return parts
 
     def _buffers_of(self, part: torch.nn.Module, budget: int) -> tuple[Frozen, int]:
         lazy = torch.nn.parameter.UninitializedTensorMixin
@@ -152,12 +182,12 @@ class ModuleStates:
         tensors = list(held.values())
         versions = list(map(version_of, tensors))
         if -1 not in versions and (seen := self._seen.get(id(part))) is not None:
-            seen_tensors, seen_versions, frozen = seen
-            if seen_versions == versions and list(map(id, seen_tensors)) == list(map(id, tensors)):
+            references, seen_versions, frozen = seen
+            if seen_versions == versions and [id(each()) for each in references] == list(map(id, tensors)):
                 return frozen, 0
         # All of them: the running statistics of BatchNorm change without a new version, its counter does not.
         frozen = freeze(held, budget)
-        self._seen[id(part)] = tensors, versions, frozen
+        self._seen[id(part)] = list(map(weakref.ref, tensors)), versions, frozen
         return frozen, frozen.nbytes
 
 
@@ -166,8 +196,10 @@ def version_of(tensor: torch.Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
 
 
-def _count_children(parts: list[torch.nn.Module]) -> int:
-    return sum([len(part._modules) for part in parts])
+def _count_children(parts: list[weakref.ref[torch.nn.Module]]) -> int:
+    """-2 where one of them is gone."""
+    living = [part for reference in parts if (part := reference()) is not None]
+    return sum([len(part._modules) for part in living]) if len(living) == len(parts) else -2
 
 
 def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> None:

@@ -20,8 +20,9 @@ import torch
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, RandomState
 from dynalyze.capture.clone import CannotClone, CloneTooLarge, Frozen, freeze
+from dynalyze.capture.held import Held, hold, name_of
 from dynalyze.capture.hooks import after_fork
-from dynalyze.capture.nested_values import Signature, describe_call, has_finalizer, leaves, sign
+from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
 from dynalyze.capture.side_effects import HINT, EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import compiled_calls
 
@@ -59,7 +60,7 @@ class Call:
     """One outermost call, as it was when it began; `kept` is None where its inputs were not copied."""
 
     index: int
-    module: Any  # Or a function, where the program compiles one.
+    held: Held
     signature: int
     first: bool
     wanted: bool = False
@@ -75,6 +76,11 @@ class Call:
     backward_ran: list[bool] = field(default_factory=list)
 
     @property
+    def module(self) -> Any:
+        """Or a function, where the program compiles one; None where the program let it go."""
+        return self.held.target
+
+    @property
     def backward(self) -> bool:
         return bool(self.backward_ran)
 
@@ -85,9 +91,9 @@ class Call:
 
 @dataclass(slots=True)
 class SignatureSeen:
-    """One distinct signature, of one module; the `number`th that was met."""
+    """One distinct signature, of one module, by its name; the `number`th that was met."""
 
-    module: Any
+    name: str
     text: str
     number: int
     calls: int = 0
@@ -95,6 +101,7 @@ class SignatureSeen:
 
 def choose(recorder: Recorder) -> list[Call]:
     """The calls to make again: all while they are few, else the first of each signature and its neighbours."""
+    recorder.forget_gone()
     ready = [call for call in recorder.calls if call.kept is not None and call.effect is None]
     return ready if recorder.total <= FEW else [call for call in ready if call.wanted]
 
@@ -143,7 +150,7 @@ class Recorder:
             """How many outermost calls the program made, retained or not."""
             """The lines of the program that made them."""
             self._signatures: dict[Signature, SignatureSeen] = {}
-            self._modules: dict[int, Any] = {}
+            self._held: set[Held] = set()
             self._last: Call | None = None
             self._held_bytes = self._held_calls = self._copied = 0
             self._cut: Counter[str] = Counter()
@@ -153,6 +160,17 @@ class Recorder:
         """A forked child starts its own recording; the lock may have been held by a thread it does not have."""
         self._lock = threading.RLock()
         self.drop()
+
+    def forget_gone(self) -> None:
+        """Drop the calls of what the program let go."""
+        with self._lock:
+            self._states.forget_gone()
+            self._held = {held for held in self._held if held.target is not None}
+            for call in [each for each in self._calls.values() if each.module is None]:
+                if call.kept is not None:
+                    self._release(call)
+                    self._note(f"<n> call<s> of {call.held.name} will not be made again: the program let it go.")
+                del self._calls[call.index]
 
     def _note(self, sentence: str) -> None:
         with self._lock:
@@ -178,7 +196,7 @@ class Recorder:
         if call is not None and isinstance(error, (Exception, SystemExit)):
             call.raised = type(error).__name__
             self._release(call)
-            self._note(f"<n> call<s> of {name_of(call.module)} raised {call.raised} and will not be made again.")
+            self._note(f"<n> call<s> of {call.held.name} raised {call.raised} and will not be made again.")
 
     def end(self, call: Call | None, result: Any) -> None:
         """Learn from the outcome whether there is anything to make again, and later whether backward ran."""
@@ -188,11 +206,11 @@ class Recorder:
             if self._watch is not None and (effect := self._watch.since(call.effects_before)) is not None:
                 call.effect = effect
                 self._release(call)
-                self._note(f"<n> call<s> of {name_of(call.module)} will not be made again: {effect}; {HINT}.")
+                self._note(f"<n> call<s> of {call.held.name} will not be made again: {effect}; {HINT}.")
                 return
             if inspect.isgenerator(result) or inspect.iscoroutine(result) or inspect.isasyncgen(result):
                 self._release(call)
-                self._note(f"<n> call<s> of {name_of(call.module)} returned a {type(result).__name__}.")
+                self._note(f"<n> call<s> of {call.held.name} returned a {type(result).__name__}.")
                 return
             if call.kept.modes.grad and compiled_calls.compiled_autograd():
                 call.backward_ran += [False for _ in islice(gradient_outputs(result), 1)]
@@ -202,30 +220,32 @@ class Recorder:
             self._note(f"<n> outcome<s> could not be looked at: {one_line(error).rstrip('.')}.")
 
     def _record(self, module: Any, args: Any, kwargs: Any) -> Call | None:
-        if id(module) not in self._modules and len(self._modules) >= _MOST_MODULES:
-            self._note(f"<n> call<s> went to further modules, after the first {_MOST_MODULES}.")
+        held = hold(module)
+        if held.has_finalizers:
+            self._note(f"<n> call<s> of {held.name} will not be made again: it holds what has a __del__.")
             return None
-        if id(module) not in self._modules and _has_finalizers(module):  # Held, it would run late.
-            self._note(f"<n> call<s> of {name_of(module)} will not be made again: it holds what has a __del__.")
-            return None
+        if held not in self._held:
+            self.forget_gone()
+            if len(self._held) >= _MOST_MODULES:
+                self._note(f"<n> call<s> went to further modules, after the first {_MOST_MODULES}.")
+                return None
         modes = Modes.now()
-        arguments = sign((args, kwargs))
-        call = self._admit(module, (id(module), getattr(module, "training", None), modes, arguments))
+        call = self._admit(held, (held, getattr(module, "training", None), modes, sign((args, kwargs))))
         call.effects_before = self._watch.count if self._watch is not None else 0
         if self._wants_copy(call):
             self._copy(call, modes, args, kwargs)
         return call
 
-    def _admit(self, module: Any, signature: Signature) -> Call:
+    def _admit(self, held: Held, signature: Signature) -> Call:
         """Count the call, and let go of earlier ones that are now known to be no neighbours of a first."""
         with self._lock:
-            self._modules[id(module)] = module
+            self._held.add(held)
             if first := signature not in self._signatures:
                 text = describe_call(signature[-1])
-                self._signatures[signature] = SignatureSeen(module, text, len(self._signatures))
+                self._signatures[signature] = SignatureSeen(held.name, text, len(self._signatures))
             seen = self._signatures[signature]
             seen.calls += 1
-            call = Call(self.total, module, seen.number, first, wanted=first)
+            call = Call(self.total, held, seen.number, first, wanted=first)
             self.total += 1
             self._calls[call.index] = call
             before, self._last = self._last, call
@@ -259,7 +279,7 @@ class Recorder:
         return True
 
     def _copy(self, call: Call, modes: Modes, args: Any, kwargs: Any) -> None:
-        name = name_of(call.module)
+        name = call.held.name
         left = self.byte_cap - self._held_bytes
         try:
             state, spent = self._states.take(call.module, left, (args, kwargs))
@@ -279,17 +299,6 @@ class Recorder:
             self._held_bytes += call.kept.nbytes
             self._held_calls += 1
             self._copied += 1
-
-
-def _has_finalizers(target: Any) -> bool:
-    """Whether a module, one of its parts or what one of them holds runs code of the user's as it goes."""
-    parts = target.modules() if isinstance(target, torch.nn.Module) else [getattr(target, "__self__", target)]
-    return any(has_finalizer(each) for part in parts for each in (part, *getattr(part, "__dict__", {}).values()))
-
-
-def name_of(target: Any) -> str:
-    """The name of a module's class, or of a function."""
-    return type(target).__name__ if isinstance(target, torch.nn.Module) else getattr(target, "__qualname__", "function")
 
 
 def gradient_outputs(result: Any) -> Iterator[torch.Tensor]:

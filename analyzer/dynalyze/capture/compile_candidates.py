@@ -9,7 +9,7 @@ import sys
 import types
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from dynalyze.capture.events import CandidateEntry
+from dynalyze.capture.held import hold
 from dynalyze.capture.torch_private.dynamo import calling_frames
 from dynalyze.capture.wire import CandidateKind, CandidateReason
 
@@ -33,7 +34,7 @@ class CompileCandidate:
     """
 
     def __init__(self, target: Any, name: str) -> None:
-        self.target = target
+        self.held = hold(target)
         self.name = name
         is_module = isinstance(target, torch.nn.Module)
         owner = target if is_module else getattr(target, "__self__", None)
@@ -44,7 +45,7 @@ class CompileCandidate:
         self.seconds = 0.0
         self.taken = False
         """Whether its calls are compiled, or recorded alone in a run that compiles nothing."""
-        self.compiled: Callable[..., Any] | None = None
+        self.was_compiled = False
         self.error = ""
         self.transforms = False
         """Whether it is a function that calls a model through torch.func."""
@@ -66,20 +67,19 @@ class CompileCandidate:
         return CandidateEntry(
             self.kind, self.name, self.class_name, file, line, name,
             calls=self.calls, parameters=self.parameters, seconds=self.seconds,
-            compiled=self.compiled is not None and not self.error,
+            compiled=self.was_compiled and not self.error,
             reason="raised" if self.error else next((reason for reason, _ in self.left.most_common(1)), ""),
             error=self.error,
         )  # fmt: skip
 
 
 class CompileCandidates:
-    """All of them, in the order of their first calls. They are held, so that an id stays that of one; after the first
-    64 no more are.
-    """
+    """All of them, in the order of their first calls; after the first 64 one stands for the rest."""
 
     def __init__(self) -> None:
         self._rest: CompileCandidate | None = None
         self._targets: dict[int, CompileCandidate] = {}
+        self._all: list[CompileCandidate] = []
         self._callers: dict[tuple[str, int], CandidateEntry] = {}
         self._transformed = 0
         self._constructed: dict[type[torch.nn.Module], CandidateEntry] = {}
@@ -92,15 +92,25 @@ class CompileCandidates:
         return set(self._targets)
 
     def find(self, target: Any) -> CompileCandidate | None:
-        return self._targets.get(id(target)) or self._rest
+        seen = self._targets.get(id(target))
+        if seen is None:
+            return self._rest
+        if not seen.held.is_for(target):
+            # The program let it go, and its id is another one's now.
+            del self._targets[id(target)]
+            self._compiled_parts, self._owned = (0, set()), (0, {})
+            return None
+        seen.held.keep(target)
+        return seen
 
     def add(self, target: Any, name: str = "") -> CompileCandidate:
         """Take in what is called for the first time, with the name that the program has for it."""
         frames = list(frames_of_program())
         seen = CompileCandidate(target, name or expression_of(target, frames))
-        if len(self._targets) >= MOST_MODULES:
+        if len(self._all) >= MOST_MODULES:
             self._rest = seen
         else:
+            self._all.append(seen)
             self._targets[id(target)] = seen
         caller = _caller(target, frames)
         if caller is not None and len(self._callers) < _MOST_CALLERS:
@@ -155,15 +165,17 @@ class CompileCandidates:
         return id(module) in self._compiled_parts[1]
 
     def _taken(self) -> list[torch.nn.Module]:
-        return [each.target for each in self._targets.values() if each.taken and each.kind == "module"]
+        taken = [each.held.target for each in self._targets.values() if each.taken and each.kind == "module"]
+        return [each for each in taken if each is not None]
 
-    def compiled(self) -> list[CompileCandidate]:
-        """The modules that were compiled."""
-        return [each for each in self._targets.values() if each.compiled is not None and each.kind == "module"]
+    def compiled(self) -> list[tuple[str, Any]]:
+        """The modules that were compiled, by name, as far as they are still there."""
+        modules = [each for each in self._targets.values() if each.was_compiled and each.kind == "module"]
+        return [(each.name, module) for each in modules if (module := each.held.target) is not None]
 
     def entries(self) -> list[CandidateEntry]:
         rest = [self._rest] if self._rest is not None else []
-        called = [*(seen.entry() for seen in [*self._targets.values(), *rest]), *self._callers.values()]
+        called = [*(seen.entry() for seen in [*self._all, *rest]), *self._callers.values()]
         return called or list(self._constructed.values())
 
 

@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 import types
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
@@ -30,7 +31,7 @@ class CompileSelection:
         self._expressions = {
             text: (found["scope"], found["expression"]) if found else ("", text) for text, found in scoped
         }
-        self._modules: dict[int, Any] = {}
+        self._modules: dict[int, weakref.ref[Any]] = {}
         self._functions: dict[int, Any] = {}
         self._found: set[str] = set()
         # Makes what takes the place of a function; set by who compiles.
@@ -40,7 +41,8 @@ class CompileSelection:
         return bool(self._expressions)
 
     def __contains__(self, module: Any) -> bool:
-        return id(module) in self._modules
+        chosen = self._modules.get(id(module))
+        return chosen is not None and chosen() is module
 
     @property
     def names(self) -> list[str]:
@@ -70,7 +72,7 @@ class CompileSelection:
         except Exception:
             return False
         if isinstance(value, sys.modules["torch"].nn.Module):
-            self._modules[id(value)] = value
+            self._modules[id(value)] = weakref.ref(value)
         elif isinstance(value, (types.FunctionType, types.MethodType)):
             self._replace(value, text, expression, names)
         else:

@@ -36,6 +36,7 @@ from dynalyze.capture.events import (
     Lost,
     MadeInEager,
 )
+from dynalyze.capture.held import hold
 from dynalyze.capture.hooks import after_fork
 from dynalyze.capture.torch_private import compiled_calls
 from dynalyze.capture.torch_private.compiled_calls import (
@@ -128,8 +129,8 @@ class InPlace:
     def compiled_modules(self) -> Iterator[tuple[str, Any, Call | None]]:
         """Every module that was compiled, by name, with a call of it that can be made again where there is one."""
         kept = {id(call.module): call for call in (self._recorder.calls if self._recorder else ()) if call.kept}
-        for seen in self.seen.compiled() if self._compile is not None else ():  # None: left to the program.
-            yield seen.name, seen.target, kept.get(id(seen.target))
+        for name, module in self.seen.compiled() if self._compile is not None else ():  # None: left to the program.
+            yield name, module, kept.get(id(module))
 
     def _handle(self, call: _Call, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         thread = self._calls.thread
@@ -294,17 +295,21 @@ class InPlace:
         if self._compile is None or seen.error:
             return None
         with self._lock:
-            if seen.compiled is None:
-                if not self.compiled_any:
-                    self.compiled_any = True
-                    self._emit(InPlaceStarted())
-                began, self._compiling.now = time.monotonic(), True
-                try:
-                    seen.compiled = self._compile(module)
-                finally:
-                    self._compiling.now = False
-                self._set_up_seconds += time.monotonic() - began
-        return seen.compiled
+            compiled = hold(module).compiled(self._compile_now)
+            seen.was_compiled = True
+            return compiled
+
+    def _compile_now(self, module: Any) -> Callable[..., Any]:
+        assert self._compile is not None
+        if not self.compiled_any:
+            self.compiled_any = True
+            self._emit(InPlaceStarted())
+        began, self._compiling.now = time.monotonic(), True
+        try:
+            return self._compile(module)
+        finally:
+            self._compiling.now = False
+            self._set_up_seconds += time.monotonic() - began
 
 
 def _call_function(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,8 @@ import pickle
 import random
 import sys
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -257,3 +258,36 @@ def test_a_module_with_a_finalizer_goes_when_the_program_lets_go_of_it() -> None
     del module
     gc.collect()
     assert gone == [True]
+
+
+class Passing(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(4)
+
+    def step(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.norm(x)
+        return result
+
+    forward = step
+
+
+@pytest.mark.parametrize("called", [lambda module: module, lambda module: module.step], ids=["module", "method"])
+@pytest.mark.parametrize("is_large", [True, False])
+def test_a_large_model_goes_with_the_program_once_another_is_made(
+    monkeypatch: pytest.MonkeyPatch, called: Callable[[Any], Any], is_large: bool
+) -> None:
+    monkeypatch.setattr("dynalyze.capture.held.MOST_BYTES", 10 if is_large else 1 << 30)
+    recorder, gone, stays = Recorder(), Passing(), Passing()
+    for each in (gone, stays):
+        recorder.begin(called(each), (torch.ones(2, 4),), {})
+    left = weakref.ref(gone)
+    del gone, each
+    gc.collect()
+    assert left() is not None and len(choose(recorder)) == 2, "no other model is made yet"
+    copy.deepcopy(stays)
+    gc.collect()
+    assert (left() is None) == is_large
+    assert [call.module in (stays, stays.step) for call in choose(recorder)] == [True] if is_large else [False, True]
+    assert bool(recorder.cut) == is_large
+    assert choose(recorder)[-1].kept is not None and choose(recorder)[-1].kept.state.parts == [stays, stays.norm]

@@ -27,10 +27,10 @@ from dynalyze.capture.bench.failures import Failed, one_line
 from dynalyze.capture.bench.language import LanguageWorkload
 from dynalyze.capture.bench.protocol import RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
-from dynalyze.capture.call_context import ModuleState
-from dynalyze.capture.calls import CompiledAs, KeptCall, name_of
+from dynalyze.capture.calls import CompiledAs, KeptCall
 from dynalyze.capture.clone import freeze
 from dynalyze.capture.compiling import moved, place
+from dynalyze.capture.held import name_of
 from dynalyze.capture.inputs import Inputs, Misuse
 from dynalyze.capture.nested_values import leaves, reachable_modules
 from dynalyze.capture.settings import LANGUAGE_PHASES, Generation, Placement, settings_of
@@ -152,14 +152,12 @@ class RecordedWorkload(Workload):
         shared: list[Any] = []
 
         def step(call: BundledCall) -> Step:
-            called, state = target, call.kept.state
+            called = target
             if isinstance(target, CallableGroup):
                 called = target.callables[call.target]
             elif isinstance(self.model, CallableGroup):
                 called = functools.partial(target, call.target)
-            parts = [stand_ins.get(id(part), part) for part in state.parts]
-            buffers = [(stand_ins.get(id(owner), owner), frozen) for owner, frozen in state.buffers]
-            kept = replace(call.kept, state=ModuleState(parts, state.training, buffers))
+            kept = replace(call.kept, state=call.kept.state.of(stand_ins))
             return RecordedStep(called, kept, self._placement, self.phase == "train", shared)
 
         return list(map(step, self.calls))

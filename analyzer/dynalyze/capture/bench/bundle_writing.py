@@ -19,9 +19,10 @@ from dynalyze.capture import side_effects
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
 from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
-from dynalyze.capture.calls import CompiledAs, CompiledRecording, KeptCall, Recorder, choose, name_of
+from dynalyze.capture.calls import CompiledAs, CompiledRecording, KeptCall, Recorder, choose
 from dynalyze.capture.clone import CannotClone, freeze
 from dynalyze.capture.events import BundleWritten
+from dynalyze.capture.held import name_of
 from dynalyze.capture.inputs import Inputs
 
 BYTE_CAP = 16 << 30
@@ -55,14 +56,14 @@ def from_recordings(compiled: CompiledRecording | None, eager: Recorder | None) 
     bundle = Bundle([], [], [], [])
     known: dict[tuple[int, int | None], int] = {}
     for call in chosen:
-        number = known.setdefault((id(call.module), call.compiled_by), len(bundle.targets))
+        number = known.setdefault((id(call.held), call.compiled_by), len(bundle.targets))
         if number == len(bundle.targets):
             bundle.targets.append(call.module if written else _uncompiled(call.module))
-            bundle.names.append(name_of(call.module))
+            bundle.names.append(call.held.name)
             bundle.written.append(None if call.compiled_by is None else written[call.compiled_by])
         assert call.kept is not None
         bundle.calls.append(BundledCall(number, call.kept, call.backward, call.backward_twice))
-    made = [(name_of(seen.module), seen.text, seen.calls) for seen in recorder.signatures]
+    made = [(seen.name, seen.text, seen.calls) for seen in recorder.signatures]
     return Collected(bundle, recorder.cut, made)
 
 
