@@ -94,8 +94,6 @@ def _random(model_class: Any, request: ModelRequest, pipeline: str = "") -> tupl
 
 def make_calls(model: Any, request: ModelRequest) -> list[Inputs]:
     """Each size is a call; LoRA adapters are switched between two of one size where no other sizes are asked for."""
-    import torch
-
     dtype = next((each.dtype for each in model.parameters()), torch.float32)
 
     def placed(value: Any) -> Any:
@@ -162,11 +160,9 @@ class DenoisingLoop(torch.nn.Module):  # type: ignore[misc]
 
     def calls(self, inputs: list[Inputs]) -> list[Inputs]:
         """Of calls to the model, calls to the loop: each of them with the adapter of its number."""
-        adapters = len(self._adapters)
-        return [
-            Inputs((), {**call.kwargs, **({"adapter": number % adapters} if adapters else {})})
-            for number, call in enumerate(inputs)
-        ]
+        for number, call in enumerate(inputs if self._adapters else ()):
+            call.kwargs["adapter"] = number % len(self._adapters)
+        return inputs
 
     def forward(self, adapter: int | None = None, **inputs: Any) -> Any:
         if adapter is not None:

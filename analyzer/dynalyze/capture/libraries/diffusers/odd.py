@@ -50,9 +50,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 # Several ControlNets run on one input, each with its own condition.
 _TWO = {"conditioning_scale": "[1.0, 1.0]", "controlnet_mode": "[full(0, B), full(0, B)]"}
 _FRAMES_FIRST = "normal(B, F, in_channels, H, W)"
-_ANY_FLOW = {
-    "hidden_states": _FRAMES_FIRST, "timestep": "full(500.0, B, F)", "r_timestep": "full(400.0, B, F)",
-}  # fmt: skip
+_ANY_FLOW = {"hidden_states": _FRAMES_FIRST, "timestep": "full(500.0, B, F)", "r_timestep": "full(400.0, B, F)"}
 _PLANES = {"hidden_states": "normal(B, in_channels, H, W)", "controlnet_cond": "normal(B, in_channels, H, W)"}
 _HUNYUAN_DIT = {
     "encoder_hidden_states": "normal(B, text_len, cross_attention_dim)", "text_embedding_mask": "mask(B, text_len)",
@@ -82,9 +80,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "AutoencoderKLQwenImage21": {"F": 1},
     "AutoencoderKLTemporalDecoder": {"num_frames": "B"},
     "AutoencoderRAE": {"sample": "normal(B, num_channels, encoder_input_size, encoder_input_size)"},
-    "BriaFibo2Transformer2DModel": {
-        "encoder_hidden_states": "normal(B, 1 + len(injection_layer_ids), T, cap_feat_dim)",
-    },
+    "BriaFibo2Transformer2DModel": {"encoder_hidden_states": "normal(B, 1+len(injection_layer_ids), T, cap_feat_dim)"},
     "BriaFiboTransformer2DModel": {
         "text_encoder_layers": "several(num_layers + num_single_layers, B, T, text_encoder_dim)",
     },
