@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import itertools
+import linecache
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -269,15 +270,20 @@ def _other_files(one: Mapping[str, str], other: Mapping[str, str], after: Mappin
 
 
 def _of_program(lines: Sequence[str]) -> Iterator[str]:
-    """The lines of standard error that are not torch's: a warning goes on to the line of source below it."""
-    ends = 0
+    """The lines of standard error that are not torch's."""
+    end = -1
     for number, line in enumerate(lines):
         if _OF_TORCH.match(line):
-            if "Warning: " in line:  # A program may have them written without the source.
-                below = lines[number + 1 : number + 1 + _LONGEST_WARNING]
-                ends = next((number + 1 + ahead for ahead, each in enumerate(below) if each.startswith("  ")), ends)
-        elif number > ends or not ends:
+            end = max(end, number + _lines_below(line, lines[number + 1 : number + 1 + _LONGEST_WARNING]))
+        elif number > end:
             yield line
+
+
+def _lines_below(line: str, below: Sequence[str]) -> int:
+    """How many lines a warning goes on, to the line of source that it is at; a program may have that left out."""
+    place = re.match(r"(.*\.py):(\d+): \w*Warning: ", line)
+    source = linecache.getline(place[1], int(place[2])).strip() if place else ""
+    return next((number for number, each in enumerate(below, 1) if source and each == f"  {source}"), 0)
 
 
 def _masked(text: str, those: Collection[int] | None = None) -> str:

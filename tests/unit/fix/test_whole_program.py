@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import linecache
 from pathlib import Path
 
 import pytest
+import torch
 
 from dynalyze.fix.whole_program import (
     Gate,
@@ -147,13 +149,18 @@ def test_what_reaches_others_may_not_be_more() -> None:
     assert not compared(*at_any_port).different
 
 
+_TORCH = str(Path(torch.__file__).with_name("functional.py"))
+_FIRST_LINE = linecache.getline(_TORCH, 1).strip()
+
+
 @pytest.mark.parametrize(
     ("lines", "left"),
     [
         (["V0226 12:00:00.123456 1234 torch/_dynamo/guards.py:12] [0/0] text"], []),
         (["I0226 12:00:00.123456 1234 train.py:12] loss 3"], ["I0226 12:00:00.123456 1234 train.py:12] loss 3"]),
-        (["/x/torch/a.py:9: UserWarning: slow", "more", "  return f(x)", "loss 3"], ["loss 3"]),
-        (["/x/torch/a.py:9: UserWarning: slow", "loss 3"], ["loss 3"]),
+        ([f"{__file__}:1: UserWarning: slow", "loss 3"], [f"{__file__}:1: UserWarning: slow", "loss 3"]),
+        ([f"{_TORCH}:1: UserWarning: slow", "more", f"  {_FIRST_LINE}", "  loss 3"], ["  loss 3"]),
+        ([f"{_TORCH}:1: UserWarning: slow", "  loss 3"], ["  loss 3"]),
     ],
 )
 def test_of_standard_error_only_what_torch_writes_is_left_out(lines: list[str], left: list[str]) -> None:
