@@ -1,23 +1,16 @@
-"""Packages for attention, quantisation and training: whether they go with this torch.
-
-A requirement such as "torch<3,>=2.4" is read without a package for it. Only the numbers of a release count: what comes
-after them (rc1, .post2, +cu128) is left out on both sides.
-"""
+"""Packages for attention, quantisation and training: whether they go with this torch."""
 
 from __future__ import annotations
 
-import operator
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import InvalidVersion, Version
 
 from dynalyze.doctor.records import Facts, Line, Package, Status
 
-_CLAUSE = re.compile(r"(===|[<>=!~]=|[<>])\s*([^\s,;)]+)")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
-_ORDERED: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-}  # fmt: skip
 KNOWN = (
     ("flash-attn", "flash_attn"), ("flash-attn-3", "flash_attn_interface"), ("flashinfer-python", "flashinfer"),
     ("sageattention", "sageattention"), ("xformers", "xformers.ops"), ("causal-conv1d", "causal_conv1d"),
@@ -38,26 +31,21 @@ _CPU_INDEX = "--index-url https://download.pytorch.org/whl/cpu"
 
 
 def meets(version: str, requirement: str) -> bool:
-    """Whether a version meets every clause; a clause that cannot be read demands nothing."""
-    return all(_holds(version, sign, wanted) for sign, wanted in _CLAUSE.findall(requirement))
+    """Whether a version meets a requirement, as "torch<3,>=2.4"; what cannot be read demands nothing. A version before
+    or after its release (2.9.0.dev1, 2.9.0.post2) is taken for it.
+    """
+    try:
+        release, plus, build = Version(version).base_version, *version.partition("+")[1:]
+        return Requirement(requirement).specifier.contains(f"{release}{plus}{build}", prereleases=True)
+    except (InvalidRequirement, InvalidVersion):
+        return True
 
 
 def release(version: str) -> tuple[int, ...]:
-    return tuple(map(int, found[0].split("."))) if (found := _NUMBERS.search(version)) else ()
-
-
-def _holds(version: str, sign: str, wanted: str) -> bool:
-    have, want = release(version), release(wanted)
-    if not have or not want:
-        return True
-    length = max(len(have), len(want))
-    left, right = (each + (0,) * (length - len(each)) for each in (have, want))  # 2.8 is 2.8.0.
-    if sign in _ORDERED:
-        return _ORDERED[sign](left, right)
-    if sign == "~=":
-        return left >= right and left[: len(want) - 1] == want[:-1]
-    same = left[: len(want)] == want if "*" in wanted else left == right
-    return same is (sign != "!=")
+    try:
+        return Version(version).release
+    except InvalidVersion:
+        return ()
 
 
 def packages(facts: Facts) -> Iterator[Line]:
