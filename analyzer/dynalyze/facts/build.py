@@ -184,7 +184,8 @@ def _failure(target: events.Ending, asked: Target) -> str:
     if asked.model is not None:
         ran = " runs in eager, but" if asked.model.warm else ", compiled without a call in eager before,"
         return f"{asked.model.class_name}{ran} raised {target.message or target.exception}{place} when compiled"
-    return f"The program raised {target.message or target.exception}{place}"
+    said = target.message or target.exception
+    return f"The program raised {said.rstrip('.') if place else said}{place}"
 
 
 def _crash(run: RunLog, status: int, asked: Target) -> str:

@@ -100,9 +100,9 @@ def _what_ended_it(report: Report) -> str:
     outcome = report.outcome
     if outcome.status != "failed" or outcome.failed_stage is not None:
         return ""
-    said, at = clipped(outcome.message.strip().partition("\n")[0], _LONGEST_MESSAGE), outcome.raised_at
-    place = f"{at.file}:{at.line}" if at is not None else ""
-    return said if place in said else f"{said} at {place}"
+    at = f" at {outcome.raised_at.file}:{outcome.raised_at.line}" if outcome.raised_at is not None else ""
+    said = outcome.message.strip().partition("\n")[0].removesuffix(at)
+    return f"{clipped(said, _LONGEST_MESSAGE)}{at}"
 
 
 def add_findings(summary: Summary, report: Report, findings: Sequence[Finding], *, brief: bool = False) -> None:

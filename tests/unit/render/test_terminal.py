@@ -17,6 +17,7 @@ from html_tree import Tree
 from sample_reports import (
     MODEL,
     clean_report,
+    empty_report,
     fixed_report,
     line_of,
     rich_report,
@@ -166,3 +167,12 @@ def test_how_to_go_on_is_one_line_in_every_output() -> None:
         assert f"--compile net --only {','.join(finding.evidence)} -- --batch 4" in page
     report.graph_breaks.clear()
     assert "dynalyze fix" not in plain(report) + markdown.render(report)
+
+
+def test_what_ended_the_program_is_told_with_its_place_once() -> None:
+    place = Location("/home/ada/net.py", 12)
+    said = f"The program raised RuntimeError: {'long ' * 200}at /home/ada/net.py:12"
+    report = empty_report("failed", said)
+    report.outcome.raised_at = place
+    text = " ".join(render(report, width=2000).split())
+    assert text.count("/home/ada/net.py:12") == 1 and "characters omitted) at /home/ada/net.py:12" in text

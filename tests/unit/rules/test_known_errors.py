@@ -53,3 +53,23 @@ def test_a_second_backward_is_told_where_the_backward_broke_a_compiled_graph() -
 @pytest.mark.parametrize("message", ["The size of tensor a must match", 'Missing key(s) in state_dict: "0.weight"'])
 def test_of_other_errors_nothing_is_said(message: str) -> None:
     assert found(ended_with(message)) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({}, "TORCH_COMPILE_DISABLE=1"),
+        ({"mode": "in_place"}, "plain `python`"),
+        ({"mode": "object"}, ""),
+        ({"compiled": "failed"}, ""),  # What failed is the compile, which another rule tells.
+        ({"compiled": ""}, ""),
+        ({"message": "torch.compile with aot_autograd does not currently support double backward"}, ""),
+    ],
+)
+def test_how_to_know_whether_eager_fails_too(change: dict[str, str], told: str) -> None:
+    report = ended_with(change.get("message", "The size of tensor a must match"))
+    report.capture.mode = change.get("mode", "observed")  # type: ignore[assignment]
+    if status := change.get("compiled", "compiled"):
+        report.compilations = [Compilation("0/0", 0, "train", Location("net.py", 5), status)]  # type: ignore[arg-type]
+    said = [(each.advice, each.location) for each in judge(report) if each.rule == "program-failed"]
+    assert ([(told in action, where) for action, where in said] == [(True, AT)]) if told else not said

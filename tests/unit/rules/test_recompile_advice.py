@@ -752,3 +752,18 @@ def test_modules_of_two_widths_that_run_one_code_are_no_change_between_calls(dim
         each.instance, each.module = number, f"net[{number}]"
     (found,) = findings(recompile("r1", "0/1", source=f"x.size()[{dimension}]"), report=report)
     assert ("different modules" in found.title) is theirs
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "kept"),
+    [
+        ("net.hidden", "def forward(net, x):", "net.hidden = result.detach()"),
+        ("self._buffers['state']", None, "self.state = result.detach()"),
+        ("x", "def forward(net, x):", "x.detach()"),
+        ("batch.x", "def forward(net, batch):", "batch.x.detach()"),
+    ],
+)
+def test_a_result_that_a_module_keeps_is_kept_without_its_gradient(source: str, code: str | None, kept: str) -> None:
+    place = at(10, "Net.forward", code)
+    said = advice("requires_grad", source, "0", "1", location=place)
+    assert f"`{kept}`" in said.action and ("pass" in said.action) == ("result" not in kept)

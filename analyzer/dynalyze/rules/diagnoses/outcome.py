@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, Report
+from dynalyze.rules.diagnoses import known_errors
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule
@@ -57,6 +58,33 @@ def all_eager(report: Report) -> Iterator[Ranked]:
             "Fix the graph breaks below: until then torch.compile gains nothing here.",
             location=tried[0].location,
             evidence=ids(report.graph_breaks),
+        )
+
+
+@Rule(
+    title="The program failed, perhaps not in eager",
+    severity="warning",
+    rank=4,
+    description="An exception or a signal ended a program of which something was compiled; no compile failed.",
+)
+def program_failed(report: Report) -> Iterator[Ranked]:
+    outcome, tried = report.outcome, report.compilations
+    compiled = any(each.status in ("compiled", "broken") for each in tried)
+    failed = outcome.status == "failed" and outcome.failed_stage is None
+    if not (failed and compiled) or any(each.status == "failed" for each in tried):
+        return
+    known = (known_errors.compiled_backward, known_errors.compiled_state_dict, known_errors.gpu_kernel_failed)
+    if any(any(rule.judge(report)) for rule in known):
+        return
+    alone = {
+        "observed": "with `TORCH_COMPILE_DISABLE=1` in its environment", "in_place": "by plain `python`",
+    }.get(report.capture.mode)  # fmt: skip
+    if alone is not None:
+        yield program_failed.finding(
+            "It is not known whether eager fails here too",
+            f"Run the program {alone}, which compiles nothing. If it fails too, mend the program. If not, what was "
+            f"compiled is to blame.{_other_backend('')}",
+            location=outcome.raised_at,
         )
 
 

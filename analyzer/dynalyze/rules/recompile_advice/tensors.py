@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Recompile
 from dynalyze.rules.recompile_advice.source import (
@@ -58,6 +60,14 @@ def requires_grad(series: Series, source: Expression) -> Advice:
             "gradients that nobody wants; what never trains is frozen before the first call.",
             "Whether a gradient is wanted decides which backward graph is made.",
         )
+    if _is_kept(source, series.lead):
+        return Advice(
+            f"Where the code keeps a result as `{name}`, keep it without its gradient: `{name} = result.detach()`. "
+            "Leave it where a backward is meant to run through earlier calls: each case is compiled once.",
+            "A result that is kept with its gradient keeps the graph of its call too: the next backward runs through "
+            "that again, or fails at it.",
+            Example(f"{name} = result", f"{name} = result.detach()"),
+        )
     return Advice(
         "Expected where both are meant, as with a GAN's discriminator, which gets samples with "
         f"a gradient and without: two programs, each compiled once and kept. Where no gradient of `{name}` is used, "
@@ -69,7 +79,15 @@ def requires_grad(series: Series, source: Expression) -> Advice:
 
 def is_of_input(lead: Recompile) -> bool:
     """Whether an input came once with a gradient and once without, as some training loops mean it."""
-    return lead.cause == "requires_grad" and not read_source(lead).is_parameter
+    source = read_source(lead)
+    return lead.cause == "requires_grad" and not (source.is_parameter or _is_kept(source, lead))
+
+
+def _is_kept(source: Expression, lead: Recompile) -> bool:
+    """Whether it is a tensor that the object of a method holds: `self.hidden`, a buffer."""
+    method = re.match(r"\s*(?:async )?def \w+\((\w+)", lead.location.code or "")
+    owner = method[1] if method is not None and "." in lead.location.function else "self"
+    return "._buffers[" in source.text or source.text.startswith(f"{owner}.")
 
 
 def tensor_type(series: Series, source: Expression) -> Advice:
