@@ -70,6 +70,20 @@ def f(x, lengths):
     for number, step in enumerate(x.unbind(1)):
         state = torch.where((number < lengths)[:, None], rnn(step, state), state)
     return state[None].shape
+=== entry-of-table: (torch.zeros(4, 3), torch.tensor([2, 1]), torch.ones(3))
+def f(rows, at, row):
+    rows[at.sum()] = row
+    return rows + 1
+---
+def f(rows, at, row):
+    rows[at.sum().reshape(1)] = row
+    return rows + 1
+=== entry-of-table: (torch.arange(12.0).reshape(3, 4), torch.tensor([0.5, 2.5, 0.1]))
+def f(x, scores):
+    return x.sum(0) - x[:, scores.argmax()].sum()
+---
+def f(x, scores):
+    return x.sum(0) - x[:, scores.argmax().reshape(1)][:, 0].sum()
 === window-of-buffer: (torch.zeros(2, 8), torch.tensor([5]), torch.ones(3, 2))
 def f(queue, ptr, keys):
     at = ptr.item()
@@ -496,6 +510,9 @@ def f(h, gates):
 """
 # `=== recipe: inputs`, or `=== recipe -> chosen: inputs`, and the statement.
 _NEAR = """
+=== entry-of-table: (torch.arange(4.0), torch.tensor([True, False, True, True]))
+def f(x, mask):
+    return x[mask] * 2
 === window-of-buffer: (torch.zeros(8), torch.tensor(2))
 def f(queue, ptr):
     at = int(ptr)

@@ -209,10 +209,11 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
             continue
         # At the recompile limit a compile does not begin: the function's first one knows where it stands.
         compiled = started.get(key) or started.get((event.epoch, f"{_function(event.id)}/0"))
-        frames, holder = _stack(event, compiled, places, sources)
+        failed = _frames_of_operation(message)
+        frames, holder = _stack(event, compiled, places, sources, failed)
         at = places.innermost(frames)
         if at is not None:
-            if isinstance(event, BreakSeen) and event.untraced:
+            if isinstance(event, BreakSeen) and event.untraced and not failed:
                 frames[at] = _at_definition(frames[at], sources)
             yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holder)
 
@@ -271,13 +272,26 @@ def _with_raised_limits(log: ProcessLog) -> Iterator[Event]:
                 yield ErrorSeen(id=event.id, epoch=event.epoch, message=LIMITS[0] if named else "", refused=True)
 
 
+def _frames_of_operation(message: Message) -> list[Frame]:
+    """The lines of the program, outermost first, of the operation at which a backend failed; none of another break."""
+    _, found, trace = message.context.partition("Original traceback:")
+    lines = _TRACE_LINE.finditer(trace.partition("\n\n")[0]) if found else ()
+    return [Frame(each["file"], int(each["line"]), each["name"].strip()) for each in lines]
+
+
 def _stack(
-    event: BreakSeen | ErrorSeen, compiled: CompileStarted | None, places: Places, sources: Sources
+    event: BreakSeen | ErrorSeen,
+    compiled: CompileStarted | None,
+    places: Places,
+    sources: Sources,
+    failed: list[Frame],
 ) -> tuple[list[Frame], int]:
-    """The user's stack, and the index in it of the frame that was being compiled."""
+    """The user's stack, and the index in it of the frame that was being compiled; `failed` are the lines of the
+    operation at which the backend failed.
+    """
     code = compiled.code if compiled is not None else None
     resumed = code is not None and is_resume(code.name)
-    above, inside = event.above, event.inside
+    above, inside = event.above, event.inside or failed
     if not above and not inside:
         traced = [Frame(file, line, name) for file, line, name in frames_in(event.text)]
         if code is not None and not any(_same_code(frame, code) for frame in traced):

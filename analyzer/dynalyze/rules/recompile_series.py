@@ -74,8 +74,12 @@ class Series:
 
     @property
     def forced_by(self) -> Location | None:
-        """The line that made the size a constant, or asked about it."""
-        own = (each for each in self.members if each.id not in self.of_others)
+        """The line that made the size a constant, or asked about it, in the function that is told first."""
+        lead = self.lead.location
+        here = (
+            each for each in self.members if (each.location.file, each.location.function) == (lead.file, lead.function)
+        )
+        own = (each for each in here if each.id not in self.of_others)
         return next((each.forced_by for each in own if each.forced_by is not None), None)
 
     @property

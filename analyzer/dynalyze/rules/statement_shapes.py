@@ -173,6 +173,14 @@ def writes_a_window(written: Statement) -> bool:
     return any(isinstance(each, ast.Name) and each.id == written.target.id for each in slices)
 
 
+def takes_an_entry(written: Statement) -> bool:
+    """`table[:, index]`, read or stored: one index that code computes, beside slices."""
+    within = written.expression or (head(written.statement) if written.statement is not None else None)
+    found = [each.slice for each in ast.walk(within) if isinstance(each, ast.Subscript)] if within is not None else []
+    parts = [each.elts if isinstance(each, ast.Tuple) else [each] for each in found]
+    return any([isinstance(each, ast.Slice | ast.Constant) for each in index].count(False) == 1 for index in parts)
+
+
 def skips_by_chance(written: Statement) -> bool:
     """`if random.random() < p: continue`, also of numbers that torch or NumPy draw."""
     return skips(written) and drawn(written) is not None
@@ -498,7 +506,7 @@ def _is_tensor(value: ast.expr) -> bool:
 
 _FUNCTIONS: tuple[Callable[[Statement], bool], ...] = (
     only_raises, only_tells, updates, chooses, skips, leaves_a_loop, keeps_for_later, writes_a_window,
-    skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
+    takes_an_entry, skips_by_chance, decides_by_chance, drops_mask, counts, repairs,
     updates_masked, copies_masked, slice_is_summed, compares_positions, indexes, computes, number_decides,
     asks_for_equality, sums_rows, gathers_and_adds, fills,
 )  # fmt: skip

@@ -71,6 +71,8 @@ def _title(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
         return f"Compile without the checks of `@{decorated[0]}`"
     if recipe is not None and not recipe.place and (package := _called_package(found)):
         return f"A graph break inside {package}"  # No call for what only those who own that line can do.
+    if recipe is None and (failed := _FAILED.match(found.explanation)) is not None:
+        return f"The backend {failed['backend']} fails at an operation"
     return recipe.title if recipe is not None else found.gb_type or "Graph break"
 
 
@@ -196,12 +198,21 @@ _STAYS = (
 )
 
 
+# What torch says of a backend that gave up on a whole graph, which then runs in eager.
+_FAILED = re.compile(r"Backend compiler (?P<backend>`\w+`) failed with (?P<said>[^\n]+)")
+
+
 def _from_torch(found: GraphBreak) -> Advice:
     """PyTorch's own hints, those first that say something about this code. A setting among them was tried on no program
     of its kind, so what it leaves is said to be open.
     """
     telling = [hint for hint in found.hints if not hint.startswith(_GENERIC_HINTS)]
     action = " ".join(" ".join(hint.split()) for hint in telling or found.hints)
+    if (failed := _FAILED.match(found.explanation)) is not None:
+        action = (
+            f"Write this line with other operations: {failed['backend']} fails at it with {failed['said']}. Or move it "
+            "into a function of its own with `@torch.compiler.disable`: the rest is compiled then."
+        )
     if "torch._dynamo.config." in action:
         action = f"{action.rstrip('.')}. {_STAYS}"
     return Advice(
