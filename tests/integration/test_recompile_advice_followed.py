@@ -636,3 +636,39 @@ def test_other_modules_behind_a_break_and_a_question_about_what_it_leaves_are_to
     left = [each for each in alone if "End the graph break" in each["advice"]]
     assert any(" > self.largest`" in each["title"] for each in left)
     assert not any("___stack" in str(each) or "Something changed" in each["title"] for each in (*found, *alone))
+
+
+PROGRAMS["made_in_forward"] = """
+import torch
+
+class Spline(torch.nn.Module):
+    def __init__(self, values):
+        super().__init__()
+        self.register_buffer("table", values[..., :3])
+
+    def at(self, number):
+        print(end="")
+        return self.table[:, number]
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, values):
+        spline = Spline(values)
+        return self.linear(spline.at(0)).sum() + self.linear(spline.at(1)).sum()
+
+net = torch.compile(Net(), backend="eager")
+for rows in (8, 8, 5, 6, 7):
+    net(torch.ones(rows, 4, 6))
+"""
+
+
+def test_of_a_module_that_each_call_makes_the_break_is_ended_first(report: Json, tmp_path: Path) -> None:
+    """Without the break it is a part of the one graph: what is made anew needs no place in a constructor."""
+    (table,) = (each for each in of(report, "made_in_forward") if "`self.table.size(0)`" in each["title"])
+    assert table["advice"].startswith("End the break at net_made_in_forward.py:20 ")
+    assert not any("different modules" in each["title"] for each in of(report, "made_in_forward"))
+    plain = PROGRAMS["made_in_forward"]
+    assert [graphs(each, tmp_path) for each in (plain, plain.replace('        print(end="")\n', ""))] == [10, 2]

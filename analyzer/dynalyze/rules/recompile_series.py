@@ -75,11 +75,7 @@ class Series:
     @property
     def forced_by(self) -> Location | None:
         """The line that made the size a constant, or asked about it, in the function that is told first."""
-        lead = self.lead.location
-        here = (
-            each for each in self.members if (each.location.file, each.location.function) == (lead.file, lead.function)
-        )
-        own = (each for each in here if each.id not in self.of_others)
+        own = (each for each in self.members if _is_in(each, self.lead.location) and each.id not in self.of_others)
         return next((each.forced_by for each in own if each.forced_by is not None), None)
 
     @property
@@ -132,7 +128,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     made_otherwise = {key for key, change in changes.items() if any(map(_is_of_module, change))}
     by_module: dict[_Key, list[Recompile]] = {}
     for key, change in changes.items():
-        of_module = key in made_otherwise and change[0].id in others
+        of_module = key in made_otherwise and change[0].id in others and not _made_anew(change, others[change[0].id])
         by_module.setdefault(_code(change[0]) if of_module else key, []).extend(change)
     for key, change in by_module.items():
         lead = change[0]
@@ -172,13 +168,13 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.entries = of_entry if read_in_code[_code(lead), of_entry] > 1 and of_entry != lead.source else ""
         series.met = list(dict.fromkeys(_met(series, report)))
         series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
-        series.apart = _caller_in_eager(series.first_call, report)
+        series.apart = _caller_in_eager(_call_of_whole(series, report), report)
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         asking = next((each for each in members if _asks_about(each, series.lead)), None)
         series.asked = asking.forced_by if asking is not None else None
         series.one_value = is_one_value(asking or series.lead)
-        held = (name for each in members for name in _held_tensors(each))
+        held = (name for each in members if _is_in(each, lead.location) for name in _held_tensors(each))
         series.replaced = list(dict.fromkeys([*held, *_not_taken_again(series.lead, members, report)]))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
 
@@ -203,8 +199,22 @@ def _tell_forced(found: list[Series], report: Report) -> None:
                 series.fixed.add(size.source)
 
 
+def _is_in(found: Recompile, place: Location) -> bool:
+    """Whether it is of the function at this place, or of a part of it behind a graph break."""
+    return (found.location.file, found.location.function) == (place.file, place.function)
+
+
+def _call_of_whole(series: Series, report: Report) -> Location | None:
+    """The call of the function, also where the series is of what follows a break in it."""
+    lead = series.lead.location
+    for each in report.compilations if series.resumes else ():
+        if not each.resumes and each.location.file == lead.file and each.name.rpartition(".")[2] == lead.function:
+            return each.caller
+    return series.first_call
+
+
 def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None:
-    """The break because of which torch left the function around a call in eager."""
+    """The break because of which torch left the function around a call in eager, or the rest of it from there on."""
     if call is None:
         return None
     in_file = [each for each in report.compilations if each.location.file == call.file]
@@ -215,7 +225,12 @@ def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None
         if each.location.line == around and each.name.rpartition(".")[2] == call.function.rpartition(".")[2]
     }
     for found in report.graph_breaks:
-        left = [each.compile_id for each in found.left_in_eager] + found.compile_ids * (found.effect == "eager")
+        behind = (
+            found.effect == "partly_eager" and found.location.file == call.file and found.location.line <= call.line
+        )
+        left = [each.compile_id for each in found.left_in_eager] + found.compile_ids * (
+            behind or found.effect == "eager"
+        )
         if any((found.process, compile_id) in tried for compile_id in left):
             return found
     return None
@@ -338,6 +353,12 @@ def _is_of_module(found: Recompile) -> bool:
         return True  # Not of the batch: each is as wide as it is made for.
     failed: list[Recompile | FailedGuard] = [found, *found.also]
     return any(each.cause in _MADE or _PARTS.search(each.source or "") is not None for each in failed)
+
+
+def _made_anew(change: list[Recompile], names: list[str]) -> bool:
+    """Whether each call makes its module, which has buffers of another size and no name that is its own."""
+    failed: list[Recompile | FailedGuard] = [*change, *(each for found in change for each in found.also)]
+    return len({*names}) < len(names) and all("_buffers[" in (each.source or "") for each in failed)
 
 
 def is_zero_or_one(lead: Recompile) -> bool:
