@@ -767,3 +767,8 @@ def test_a_result_that_a_module_keeps_is_kept_without_its_gradient(source: str, 
     place = at(10, "Net.forward", code)
     said = advice("requires_grad", source, "0", "1", location=place)
     assert f"`{kept}`" in said.action and ("pass" in said.action) == ("result" not in kept)
+
+
+def test_a_guard_that_raised_is_told_by_what_the_code_reads() -> None:
+    said = advice("other", None, guard="'NoneType' object has no attribute 'size'").action
+    assert "`.size`" in said and "`None`" in said

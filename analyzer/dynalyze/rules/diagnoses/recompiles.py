@@ -108,12 +108,13 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
         advice = msgspec.structs.replace(advice, action=owner.at_limit, example=None)
     if main.modules:
         # Many modules, each compiled by itself: nothing varies, so a limit that has room for all of them does help.
-        limit = 2 * max(len(main.modules), 8)
+        limit = 2 * max(len(group.members), 8)
         note = "The limit counts all modules that run one code together."
-        action = (
-            f"{what_changed(main)}: compile the function or the module that calls them, in place of each by "
-            "itself; or raise the limit to their number, see the setting."
-        )
+        whole = "compile the function or the module that calls them, in place of each by itself"
+        if main.apart is not None:
+            place = f"{main.apart.location.short} ({main.apart.id})"
+            whole = f"end the break at {place}, because of which torch compiles each by itself"
+        action = f"{what_changed(main)}: {whole}; or raise the limit to their number, see the setting."
     else:
         limit = 16
         note = (

@@ -94,6 +94,9 @@ def _by_themselves(series: Series) -> Iterator[str]:
             yield each.source
 
 
+_ABSENT = re.compile(r"'(?P<kind>\w+)' object has no attribute '(?P<attribute>\w+)'")
+
+
 def _was_not_there(guard: Recompile | FailedGuard) -> bool:
     """Whether an attribute or a key was missing, or `None`, as before a first call that makes it."""
     return guard.expected in ("None", MISSING) or " not in " in (guard.expected or "")
@@ -184,6 +187,9 @@ def advise(series: Series) -> Advice:
             )
         if guard.startswith("___check_metadata_"):
             guard = "what a tensor of a class of its own (quantised, nested, sharded) holds beside its numbers"
+        if (absent := _ABSENT.fullmatch(guard)) is not None:  # Evaluating the guard raised.
+            kind = "`None`" if absent["kind"] == "NoneType" else f"of the class `{absent['kind']}`"
+            guard = f"a value that the code reads `.{absent['attribute']}` of, which was {kind} in this call"
         advice = Advice(
             f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
             "A guard of the compiled code did not hold for a new call.",
