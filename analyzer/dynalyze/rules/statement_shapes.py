@@ -376,7 +376,11 @@ def _decides(found: ast.stmt, following: list[ast.stmt]) -> bool:
     return updates(way) or chooses(way)
 
 
-_WANT_NUMBERS = ("range", "print", "str", "int", "float", "bool", "format", "append", "add_scalar", "log")
+_WANT_NUMBERS = (
+    "range", "print", "str", "int", "float", "bool", "format", "append", "add_scalar", "log",
+    "arange", "empty", "expand", "eye", "full", "linspace", "narrow", "new_ones", "new_zeros", "ones", "rand", "randn",
+    "randperm", "repeat", "reshape", "split", "topk", "view", "zeros",
+)  # fmt: skip
 
 
 def _asked_for(written: Statement) -> list[ast.stmt]:
