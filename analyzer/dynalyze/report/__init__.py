@@ -500,7 +500,8 @@ class Advice(msgspec.Struct):
 class Finding(msgspec.Struct):
     """A judged fact. `advice` is the one action in plain words; `detail` carries what a page shows around it.
 
-    `fingerprint` names it in every run, also after lines moved; findings of one report have different ones.
+    `fingerprint` names it in every run, also after lines moved; findings of one report have different ones. `after` is
+    the id of the graph break that is to be ended first.
     """
 
     rule: Word
@@ -512,6 +513,7 @@ class Finding(msgspec.Struct):
     impact: Impact | None = None
     detail: Advice | None = None
     fingerprint: Word = ""
+    after: Word = ""
 
 
 class OutsideEffect(msgspec.Struct):

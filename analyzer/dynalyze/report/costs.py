@@ -23,7 +23,9 @@ def cost_seconds(impact: Impact | None, calls: int) -> float | None:
 
 
 def costliest_first(report: Report, findings: Sequence[Finding]) -> list[Finding]:
-    """Findings whose cost is known change places among each other, within a severity, by that."""
+    """Findings whose cost is known change places among each other, within a severity, by that. A graph break that is to
+    be ended before others comes before them.
+    """
     calls = calls_seen(report)
     costs = [cost_seconds(each.impact, calls) for each in findings]
     places = [index for index, cost in enumerate(costs) if cost is not None]
@@ -31,4 +33,9 @@ def costliest_first(report: Report, findings: Sequence[Finding]) -> list[Finding
     ordered = list(findings)
     for place, index in zip(places, order, strict=True):
         ordered[place] = findings[index]
+    for finding in [each for each in ordered if each.after]:
+        ends = next((each for each in ordered if finding.after in each.evidence and not each.after), finding)
+        if ordered.index(ends) > ordered.index(finding) and ends.severity == finding.severity:
+            ordered.remove(ends)
+            ordered.insert(ordered.index(finding), ends)
     return ordered

@@ -92,6 +92,7 @@ class Rule:
         location: Location | None = None,
         evidence: Iterable[str] = (),
         impact: Impact | None = None,
+        after: str = "",
     ) -> Ranked:
         """A finding of this rule, or of another of its ids: rank, severity and link are the rule's unless given.
 
@@ -101,8 +102,9 @@ class Rule:
             advice = Advice(advice, why, example, config, config_note, self.link if link is None else link)
         action, detail = (advice, None) if isinstance(advice, str) else (advice.action, advice)
         return self.rank if rank is None else rank, Finding(
-            rule or self.id, severity or self.severity, title, location, list(evidence), action, impact, detail
-        )
+            rule or self.id, severity or self.severity, title, location, list(evidence), action, impact, detail,
+            after=after,
+        )  # fmt: skip
 
     def breaks(self, report: Report) -> list[GraphBreak]:
         """The graph breaks that it has to tell of."""

@@ -280,12 +280,14 @@ def order_words(report: Report) -> str:
     known = [each.impact for each in report.findings if cost_seconds(each.impact, 1) is not None and each.impact]
     if len(known) < 2:
         return ""
+    first = "Errors first, then breaks that others follow from" if any(each.after for each in report.findings) else ""
+    first = first or "Errors first"
     if not any(each.ms_per_call is not None for each in known):
-        return "Errors first, then costliest by compile time; cost per call not measured."
+        return f"{first}, then costliest by compile time; cost per call not measured."
     calls = f"{calls_seen(report):,} calls"
     some = all(each.ms_per_call is not None for each in known)
     where = "" if some else ", where the time of a call was measured"
-    return f"Errors first, then costliest: compile time plus {calls}{where}."
+    return f"{first}, then costliest: compile time plus {calls}{where}."
 
 
 def only_measured(report: Report) -> bool:

@@ -61,7 +61,14 @@ def graph_break(report: Report) -> Iterator[Ranked]:
             severity=severity_of([found]),
             location=found.location,
             evidence=[found.id],
+            after=_earlier(found, report) if recipe is not None and recipe.kind == "consequence" else "",
         )
+
+
+def _earlier(found: GraphBreak, report: Report) -> str:
+    """The break that a consequence follows from: the first one of the same attempt to compile."""
+    first = next(each for each in report.graph_breaks if {*each.compile_ids} & {*found.compile_ids})
+    return first.id if first is not found else ""
 
 
 def _title(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:

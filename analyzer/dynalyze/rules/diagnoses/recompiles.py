@@ -39,7 +39,7 @@ def recompile(report: Report) -> Iterator[Ranked]:
     free, limited = gather(report)
     for series in free:
         if recompile_owner(series, report) is None:
-            yield _changed(series)
+            yield _changed(series, report)
     for group in limited:
         yield _reached_limit(group, report)
 
@@ -50,7 +50,7 @@ def _rank(base: int, members: list[Recompile]) -> int:
     return base + (_MOST_MILLISECONDS - milliseconds) * 1000 - min(len(members), 999)
 
 
-def _changed(series: Series) -> Ranked:
+def _changed(series: Series, report: Report) -> Ranked:
     advice = advise(series)
     if values := history(series, _MOST_VALUES):
         advice = msgspec.structs.replace(advice, action=f"{advice.action} {values}")
@@ -62,7 +62,14 @@ def _changed(series: Series) -> Ranked:
         location=series.place,
         evidence=_evidence(series.members),
         impact=recompile_cost(series.members),
+        after=_ended_first(series, report),
     )
+
+
+def _ended_first(series: Series, report: Report) -> str:
+    """The graph break without which there would be no such recompile; "" where there is none."""
+    place = series.apart.location if series.apart is not None else series.lead.result_of
+    return next((each.id for each in report.graph_breaks if place is not None and each.location.at == place.at), "")
 
 
 def _again(series: Series) -> str:
@@ -97,6 +104,7 @@ def _reached_limit(group: Limited, report: Report) -> Ranked:
         location=group.main.read_at or group.reached[0].location,
         evidence=[*_evidence(group.members), *ids(refused)],
         impact=recompile_cost(group.members),
+        after=_ended_first(group.main, report),
     )
 
 

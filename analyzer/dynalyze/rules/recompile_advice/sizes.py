@@ -422,7 +422,8 @@ def _zero_or_one(sizes: Sizes, source: Expression, size: str) -> Advice:
 
 _COMPARISON = re.compile(r"[=!]= *\d")
 _COMPARED = re.compile(r"[=!<>]=|[<>]|\bint\(|\brange\(")
-_LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b|\.(?:unbind|split|chunk|tolist)\(")
+_LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b")
+_LIST = re.compile(r"\.(?:unbind|split|chunk|tolist)\(")
 
 _TENSOR_OF_NUMBERS = re.compile(r"\btorch\.(?P<name>as_tensor|asarray|(?P<dtype>Float|Double|Long|Int)Tensor)\(")
 
@@ -455,6 +456,15 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
             "A Python loop is unrolled, step by step, so its length is a constant of the compiled code, with "
             "`dynamic=True` too; marked dynamic, the size would raise an error. Views of one tensor begin further on "
             "in each step, and the compiler guards that.",
+            link=DYNAMIC_PAGE,
+        )
+    if _LIST.search(line.code or ""):
+        return Advice(
+            f"{line.short} makes a list with as many entries as {size} says, and each length is a graph of its own. "
+            "Keep that line, and what goes through the list, outside of the compiled code; or pad to a few lengths: "
+            "each is compiled once.",
+            "A list of Python's has one length in a graph, with `dynamic=True` too; marked dynamic, the size would "
+            "raise an error.",
             link=DYNAMIC_PAGE,
         )
     if not dynamic and source.dimension is not None and _COMPARISON.search(line.code or ""):
