@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,16 @@ import torch
 from proving import against, proof_of
 from slow_siblings import mostly_slow
 from trap_programs import RIGHT, WRONG, Change
+
+
+@pytest.fixture(autouse=True)
+def settings_of_this_process() -> Iterator[None]:
+    """Some traps set them, here where other tests follow."""
+    recursion = sys.getrecursionlimit()
+    yield
+    torch.set_flush_denormal(False)
+    sys.setrecursionlimit(recursion)
+    gc.enable()
 
 
 def said_of(change: Change, folder: Path) -> str:
