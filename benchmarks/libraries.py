@@ -61,7 +61,7 @@ def swept(targets: list[str], *options: str) -> dict[str, Any]:
 
 def counts(row: dict[str, Any]) -> Any:
     if row["status"] not in ("full_graph", "graph_break"):
-        return row["error"]
+        return row["error"].removeprefix("eager: ")
     return len({(each["file"], each["line"]) for each in row["breaks"]}), row["recompiles"]
 
 

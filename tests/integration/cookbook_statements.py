@@ -70,6 +70,17 @@ def f(x, lengths):
     for number, step in enumerate(x.unbind(1)):
         state = torch.where((number < lengths)[:, None], rnn(step, state), state)
     return state[None].shape
+=== attention-kernels: (torch.ones(1, 2, 4, 8), True)
+def f(q, flash):
+    with torch.backends.cuda.sdp_kernel(enable_flash=flash):
+        out = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    return out + 1
+---
+def f(q, flash):
+    kernels = torch.nn.attention.SDPBackend
+    with torch.nn.attention.sdpa_kernel([kernels.FLASH_ATTENTION, kernels.MATH]):
+        out = F.scaled_dot_product_attention(q, q, q, is_causal=True)
+    return out + 1
 === entry-of-table: (torch.zeros(4, 3), torch.tensor([2, 1]), torch.ones(3))
 def f(rows, at, row):
     rows[at.sum()] = row
@@ -510,6 +521,12 @@ def f(h, gates):
 """
 # `=== recipe: inputs`, or `=== recipe -> chosen: inputs`, and the statement.
 _NEAR = """
+=== attention-kernels -> context-manager: (torch.ones(3),)
+import contextlib, io
+log = io.StringIO()
+def f(x):
+    with contextlib.redirect_stdout(log):
+        return x * 2
 === entry-of-table: (torch.arange(4.0), torch.tensor([True, False, True, True]))
 def f(x, mask):
     return x[mask] * 2

@@ -206,13 +206,10 @@ def caller() -> tuple[str, int, str]:
 
 def _called_there(module: Any) -> str:
     """What the code that compiles a module calls it: `net`, `self.model`; "" where it is called nothing there."""
+    from dynalyze.capture.compile_candidates import name_in
+
     frame = next(calling_frames(), None)
-    scopes = (frame.f_locals, frame.f_globals) if frame is not None else ()
-    held = scopes[0].get("self") if scopes else None
-    own = dict(vars(held)) if hasattr(held, "__dict__") else {}
-    own |= own["_modules"] if isinstance(own.get("_modules"), dict) else {}
-    names = [*(dict(scope) for scope in scopes), {f"self.{name}": value for name, value in own.items()}]
-    return next((name for scope in names for name, value in scope.items() if value is module), "")
+    return name_in(frame, module) if frame is not None else ""
 
 
 def surround_compile(

@@ -243,6 +243,15 @@ def names_of(module: torch.nn.Module, frames: Iterable[FrameType]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def name_in(frame: FrameType, module: Any) -> str:
+    """The shortest way to write a module in the code of a frame: a variable, a part of one, an attribute of an object;
+    "" where there is none.
+    """
+    scopes = (frame.f_locals,) if frame.f_locals is frame.f_globals else (frame.f_locals, frame.f_globals)
+    found = (next(search(module, names), "") for search in (_variables, _paths, _attributes) for names in scopes)
+    return next((name for name in found if name), "")
+
+
 def frames_of_program() -> Iterator[FrameType]:
     """The frames above, innermost first, without torch's and ours."""
     return (frame for frame in calling_frames() if not frame.f_code.co_filename.startswith("<frozen"))

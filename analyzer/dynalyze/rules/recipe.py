@@ -39,6 +39,8 @@ _FILE = re.compile(r"---\n(?P<head>.*?)^---\n\n*# (?P<title>[^\n]+)\n(?P<body>.*
 _PART = re.compile(r"^(?:## (?P<section>.+)|```python\n(?P<code>(?:(?!```).*\n)*)```|(?P<words>.+))$", re.MULTILINE)
 # The example's own method, as an argument: `ignore_logging_functions.add(logger.debug)`.
 _CALLED = re.compile(r"\.add\((\w+\.\w+)\)")
+# The context manager of a `with`.
+_MANAGER = re.compile(r"^with (.+?)(?: as \w+)?:$")
 _HINTED = re.compile(r"(torch\._dynamo\.config\.[a-z]\w*) ?= ?(True|False)\b")
 # What the words of a section and what its code are.
 _SECTIONS = {
@@ -275,7 +277,7 @@ def fill(action: str, expression: str | None, code: Statement | None = None) -> 
     below = {"below": needing_a_number(written), "sized": asking_for_size(written)}
     for name, words in {**chance(written), **below}.items():
         action = action.replace(f"{{{name}}}", words)
-    line = " ".join((expression or "").split())
+    line = _MANAGER.sub(r"\1", " ".join((expression or "").split()))
     asked = condition_span(line)  # Of a line whose columns are not known.
     words = _readable(line[asked[0] : asked[1]] if asked else line)
     return action.replace("`{expression}`", f"`{words}`" if words else "this expression")

@@ -544,6 +544,7 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "makes_a_leaf": lambda written: any(
         each.arg == "requires_grad" for call in written.calls for each in call.keywords
     ),
+    "chooses_attention_kernels": lambda written: written.calls_any("sdp_kernel"),
     # `pack_padded_sequence(x, lengths)`, `out, state = self.lstm(packed)`: of the second only the name tells.
     "takes_packed": lambda written: (
         written.statement is not None

@@ -772,3 +772,11 @@ def test_a_result_that_a_module_keeps_is_kept_without_its_gradient(source: str, 
 def test_a_guard_that_raised_is_told_by_what_the_code_reads() -> None:
     said = advice("other", None, guard="'NoneType' object has no attribute 'size'").action
     assert "`.size`" in said and "`None`" in said
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "casts"),
+    [("Bool", "Float", False), ("Bool", "Long", False), ("Int", "Long", True), ("BFloat16", "Float", True)],
+)
+def test_a_mask_is_not_cast_to_the_dtype_of_values(first: str, then: str, casts: bool) -> None:
+    assert ("`tensor.to(" in advice("dtype", "tensor", first, then).action) is casts

@@ -61,7 +61,7 @@ def graph_break(report: Report) -> Iterator[Ranked]:
             severity=severity_of([found]),
             location=found.location,
             evidence=[found.id],
-            after=_earlier(found, report) if recipe is not None and recipe.kind == "consequence" else "",
+            after=_earlier(found, report) if _is_generators(found) or (recipe and recipe.kind == "consequence") else "",
         )
 
 
@@ -72,7 +72,7 @@ def _earlier(found: GraphBreak, report: Report) -> str:
 
 
 def _title(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
-    if _INSIDE_GENERATOR in found.context:
+    if _is_generators(found):
         return "A break inside of a generator ends the graph here too"
     if (decorated := _decorated(found, report)) is not None:
         return f"Compile without the checks of `@{decorated[0]}`"
@@ -87,7 +87,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     """The recipe's, or PyTorch's own; who does not own the line that breaks cannot do what a recipe says for it.
     `has_parts`: a finding of its own names parts that can be compiled.
     """
-    if _INSIDE_GENERATOR in found.context:
+    if _is_generators(found):
         return _of_generator(found, report)
     if (decorated := _decorated(found, report)) is not None:
         return _without_check(*decorated)
@@ -143,6 +143,11 @@ def _called_package(found: GraphBreak) -> str:
 # torch's own words. It reads the generator anew, by itself, and stops at a variable of the function around it.
 _INSIDE_GENERATOR = "graph break in a generator's next() call"
 _CHECKED = re.compile(r"<@(?P<decorator>\w+)\((?P<function>[\w.]+)\)")
+
+
+def _is_generators(found: GraphBreak) -> bool:
+    """Whether it is not a break of its own, but one that a break inside of a generator brings up again."""
+    return _INSIDE_GENERATOR in found.context and found.gb_type == "Read uninitialized cell"
 
 
 def _of_generator(found: GraphBreak, report: Report) -> Advice:

@@ -27,6 +27,13 @@ _DEVICES = {"CPU": "cpu", "CUDA": "cuda", "HIP": "cuda", "XPU": "xpu", "MPS": "m
 def dtype(series: Series, source: Expression) -> Advice:
     """Another type of numbers."""
     wanted = _DTYPES.get(series.lead.expected or "")
+    known = [_DTYPES[each] for each in (series.lead.expected, series.lead.actual) if each in _DTYPES]
+    if len({re.sub(r"^[bu](?=float|int)|\d.*", "", each) for each in known}) > 1:  # float, int, bool, complex
+        return Advice(
+            "Leave it where both are meant, as where one function is called with values and with their mask: each "
+            f"dtype of `{source.argument}` is compiled once and kept. Cast to the other, it would be another answer.",
+            "The kernels are made for one dtype.",
+        )
     cast = f"{source.argument}.to({f'torch.{wanted}' if wanted else 'dtype'})"
     return Advice(
         f"Cast `{source.argument}` to one dtype before the call: `{cast}`.",
