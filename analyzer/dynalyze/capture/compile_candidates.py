@@ -83,9 +83,9 @@ class CompileCandidates:
         self._callers: dict[tuple[str, int], CandidateEntry] = {}
         self._transformed = 0
         self._constructed: dict[type[torch.nn.Module], CandidateEntry] = {}
-        # Both hold for as many compiled modules as the number says.
-        self._compiled_parts: tuple[int, set[int]] = (0, set())
-        self._owned: tuple[int, dict[int, bool]] = (0, {})
+        # Both hold for the compiled modules of these ids.
+        self._compiled_parts: tuple[list[int], set[int]] = ([], set())
+        self._owned: tuple[list[int], dict[int, bool]] = ([], {})
 
     @property
     def ids(self) -> set[int]:
@@ -98,7 +98,7 @@ class CompileCandidates:
         if not seen.held.is_for(target):
             # The program let it go, and its id is another one's now.
             del self._targets[id(target)]
-            self._compiled_parts, self._owned = (0, set()), (0, {})
+            self._compiled_parts, self._owned = ([], set()), ([], {})
             return None
         seen.held.keep(target)
         return seen
@@ -148,8 +148,8 @@ class CompileCandidates:
     def owns_parameters(self, module: Any) -> bool:
         """Whether it has parameters besides those of compiled modules that it holds, as a loss may hold the model."""
         taken = self._taken()
-        if self._owned[0] != len(taken):
-            self._owned = (len(taken), {})
+        if self._owned[0] != (ids := list(map(id, taken))):
+            self._owned = (ids, {})
         if id(module) not in self._owned[1]:
             held = {id(part) for part in module.modules()}
             known = {id(each) for root in taken if id(root) in held for each in root.parameters()}
@@ -159,9 +159,9 @@ class CompileCandidates:
     def is_part_of_compiled(self, module: Any) -> bool:
         """Whether a module that is compiled holds this one: `model = torch.compile(model)` leaves its parts alone."""
         roots = self._taken()
-        if self._compiled_parts[0] != len(roots):
+        if self._compiled_parts[0] != (ids := list(map(id, roots))):
             parts = {id(part) for root in roots for part in root.modules() if part is not root}
-            self._compiled_parts = (len(roots), parts)
+            self._compiled_parts = (ids, parts)
         return id(module) in self._compiled_parts[1]
 
     def _taken(self) -> list[torch.nn.Module]:
