@@ -33,8 +33,11 @@ def costliest_first(report: Report, findings: Sequence[Finding]) -> list[Finding
     ordered = list(findings)
     for place, index in zip(places, order, strict=True):
         ordered[place] = findings[index]
+    places_of_breaks = {each.id: each.location.at for each in report.graph_breaks}
     for finding in [each for each in ordered if each.after]:
-        ends = next((each for each in ordered if finding.after in each.evidence and not each.after), finding)
+        at = places_of_breaks.get(finding.after)
+        of_break = (each for each in ordered if finding.after in each.evidence and not each.after)
+        ends = next((each for each in of_break if each.location is not None and each.location.at == at), finding)
         if ordered.index(ends) > ordered.index(finding) and ends.severity == finding.severity:
             ordered.remove(ends)
             ordered.insert(ordered.index(finding), ends)

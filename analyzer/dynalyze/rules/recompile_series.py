@@ -219,18 +219,18 @@ def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None
         return None
     in_file = [each for each in report.compilations if each.location.file == call.file]
     around = max((each.location.line for each in in_file if each.location.line <= call.line), default=0)
+    caller = call.function.rpartition(".")[2]
     tried = {
         (each.process, each.compile_id)
         for each in in_file
-        if each.location.line == around and each.name.rpartition(".")[2] == call.function.rpartition(".")[2]
+        # A generator or a lambda has no name that its function has.
+        if each.location.line == around and (each.name.rpartition(".")[2] == caller or caller.startswith("<"))
     }
     for found in report.graph_breaks:
-        behind = (
-            found.effect == "partly_eager" and found.location.file == call.file and found.location.line <= call.line
-        )
-        left = [each.compile_id for each in found.left_in_eager] + found.compile_ids * (
-            behind or found.effect == "eager"
-        )
+        place = found.location
+        behind = found.effect == "partly_eager" and place.file == call.file and place.line <= call.line
+        left = [each.compile_id for each in found.left_in_eager]
+        left += found.compile_ids if behind or found.effect == "eager" else []
         if any((found.process, compile_id) in tried for compile_id in left):
             return found
     return None

@@ -387,12 +387,12 @@ def test_what_costs_most_comes_first_whatever_it_is() -> None:
     assert ordered == ["failed", "both", "free", "calls", "cheap", "note"]
     report.findings = found
     assert "200 calls" in order_words(report)
-    hangs_on, ends = (
-        Finding("again", "warning", "again", after="b1"),
-        Finding("ends", "warning", "ends", evidence=["b1"]),
-    )
-    both = [each.rule for each in costliest_first(report, [*found[:3], hangs_on, *found[3:], ends])]
-    assert both == ["failed", "both", "free", "ends", "again", "calls", "cheap", "note"]
+    report.graph_breaks = [graph_break("b1", "split", PLACE)]
+    hangs_on = Finding("again", "warning", "again", after="b1")
+    around = Finding("around", "warning", "around", Location("x.py", 2), evidence=["b1"])
+    ends = Finding("ends", "warning", "ends", PLACE, evidence=["b1"])
+    both = [each.rule for each in costliest_first(report, [*found[:3], around, hangs_on, *found[3:], ends])]
+    assert both == ["failed", "both", "free", "around", "ends", "again", "calls", "cheap", "note"]
     report.findings = [each for each in found if each.impact is None or each.impact.ms_per_call is None]
     assert "compile time" in order_words(report) and "not measured" in order_words(report)
     report.findings = found[:2]
