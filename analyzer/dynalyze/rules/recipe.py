@@ -278,6 +278,8 @@ def fill(action: str, expression: str | None, code: Statement | None = None) -> 
     for name, words in {**chance(written), **below}.items():
         action = action.replace(f"{{{name}}}", words)
     line = _MANAGER.sub(r"\1", " ".join((expression or "").split()))
+    if line == "with" and isinstance(written.statement, ast.With):
+        line = ast.unparse(written.statement.items[0].context_expr)
     asked = condition_span(line)  # Of a line whose columns are not known.
     words = _readable(line[asked[0] : asked[1]] if asked else line)
     return action.replace("`{expression}`", f"`{words}`" if words else "this expression")
