@@ -13,7 +13,8 @@ from dynalyze.capture.module_tree import module_tree
 from dynalyze.facts.candidates import _of_tree
 from dynalyze.facts.sources import Sources
 from dynalyze.report import GraphBreak, Location, Region
-from dynalyze.rules.diagnoses.compile_a_part import _line
+from dynalyze.rules.diagnoses.compile_a_part import _line, _room
+from sample_reports import empty_report, recompile
 
 
 class Loud(nn.Module):
@@ -179,3 +180,10 @@ def test_nested_lists_are_one_loop_over_the_list_that_varies() -> None:
 def test_what_takes_no_inputs_is_no_part_to_compile() -> None:
     found = regions_of(Model(made=Made(), quiet=Quiet(), loud=Loud()))
     assert sorted(region.path for region in found) == ["loud.inner", "quiet"]
+
+
+def test_parts_whose_code_reached_the_recompile_limit_need_room_for_all_of_them() -> None:
+    report, (part, *_) = empty_report(), regions_of(nested())
+    assert part.count > 1 and _room(report, [part]) == ""
+    report.recompiles = [recompile("r1", "0/8", cause="limit", location=part.location)]
+    assert f"recompile_limit = {max(16, 4 * part.count)}`" in _room(report, [part])

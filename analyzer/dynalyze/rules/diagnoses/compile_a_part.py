@@ -87,7 +87,7 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
         if measured
         else f"No graph break reaches {named}, with {of}",
         f"Compile {it} in place of `{parts[0].within or whole}`: {listed([f'`{line}`' for line in lines])}."
-        f"{_to_verify(report, parts)}",
+        f"{_room(report, parts)}{_to_verify(report, parts)}",
         why=f"{whose}No graph break has a line of {it} on its stack.",
         example=Example(
             f"{whole} = torch.compile({', '.join(filter(None, [whole, parts[0].arguments]))})", "\n".join(lines)
@@ -100,6 +100,15 @@ def _finding(report: Report, root: str, parts: list[Region]) -> Ranked:
         evidence=ids(report.graph_breaks),
         impact=_compiling_the_rest(report, parts) if _is_libraries(report) and not measured else None,
     )
+
+
+def _room(report: Report, parts: list[Region]) -> str:
+    """The limit that several parts of one code need, where that code reached it: each of another width is a version."""
+    reached = {found.location.at for found in report.recompiles if found.cause == "limit"}
+    count = max((part.count for part in parts if part.location is not None and part.location.at in reached), default=1)
+    if count == 1:
+        return ""
+    return f" Their versions count together, so set `torch._dynamo.config.recompile_limit = {max(16, 4 * count)}` too."
 
 
 def _compiling_the_rest(report: Report, parts: list[Region]) -> Impact | None:
