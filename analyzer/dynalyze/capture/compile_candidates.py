@@ -264,8 +264,8 @@ def expression_of(module: Any, frames: list[FrameType]) -> str:
     spaces += [
         (f"{frame.f_code.co_name}:", frame.f_locals) for frame in reversed(frames) if frame.f_code.co_name != "<module>"
     ]
-    for search in (_variables, _paths, _attributes):
-        for scope, names in spaces:
+    for scope, names in spaces:  # The outermost first: a function of a library has names of its own for it.
+        for search in (_variables, _paths, _attributes):
             if name := next(search(module, names), ""):
                 return scope + name
     return ""
