@@ -780,3 +780,12 @@ def test_a_guard_that_raised_is_told_by_what_the_code_reads() -> None:
 )
 def test_a_mask_is_not_cast_to_the_dtype_of_values(first: str, then: str, casts: bool) -> None:
     assert ("`tensor.to(" in advice("dtype", "tensor", first, then).action) is casts
+
+
+def test_what_an_input_is_a_view_of_is_not_named_beside_it() -> None:
+    sizes = [
+        recompile("r1", "0/1", cause="shape", source=source, expected="4", actual="6", change="c1", location=at(1, "f"))
+        for source in ("x.size()[0]", "x._base.size()[1]")
+    ]
+    said = advise(series_of(*sizes)).action
+    assert "(x, 0)" in said and "_base" not in said

@@ -240,6 +240,8 @@ def changed_together(series: Series) -> Sizes:
             continue
         if source.is_parameter or source.dimension is None or recompile.source in series.fixed:
             continue
+        if source.argument.endswith("._base") and dimensions:  # What an input is a view of: nobody hands it over.
+            continue
         complete &= source.is_name
         at = dimensions.setdefault(source.argument, [])
         if source.dimension not in at:
