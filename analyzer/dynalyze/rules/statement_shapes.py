@@ -174,11 +174,15 @@ def writes_a_window(written: Statement) -> bool:
 
 
 def takes_an_entry(written: Statement) -> bool:
-    """`table[:, index]`, read or stored: one index that code computes, beside slices."""
-    within = written.expression or (head(written.statement) if written.statement is not None else None)
-    found = [each.slice for each in ast.walk(within) if isinstance(each, ast.Subscript)] if within is not None else []
-    parts = [each.elts if isinstance(each, ast.Tuple) else [each] for each in found]
-    return any([isinstance(each, ast.Slice | ast.Constant) for each in index].count(False) == 1 for index in parts)
+    """`table[:, index]`, read or stored: one index that code computes, beside slices. Of a line of which no more is known,
+    any that stands in it.
+    """
+    parts = [written.expression or written.target]
+    if written.expression is None and written.statement is not None:
+        parts = [each for each in ast.walk(head(written.statement)) if isinstance(each, ast.expr)]
+    found = [each.slice for each in parts if isinstance(each, ast.Subscript)]
+    indices = [each.elts if isinstance(each, ast.Tuple) else [each] for each in found]
+    return any([isinstance(each, ast.Slice | ast.Constant) for each in index].count(False) == 1 for index in indices)
 
 
 def skips_by_chance(written: Statement) -> bool:

@@ -70,8 +70,9 @@ def all_eager(report: Report) -> Iterator[Ranked]:
 def program_failed(report: Report) -> Iterator[Ranked]:
     outcome, tried = report.outcome, report.compilations
     compiled = any(each.status in ("compiled", "broken") for each in tried)
-    failed = outcome.status == "failed" and outcome.failed_stage is None
-    if not (failed and compiled) or any(each.status == "failed" for each in tried):
+    # Not where the program chose its exit status.
+    failed = outcome.status == "failed" and (outcome.raised_at is not None or (outcome.exit_status or 0) < 0)
+    if not (failed and compiled) or outcome.failed_stage is not None or any(each.status == "failed" for each in tried):
         return
     known = (known_errors.compiled_backward, known_errors.compiled_state_dict, known_errors.gpu_kernel_failed)
     if any(any(rule.judge(report)) for rule in known):

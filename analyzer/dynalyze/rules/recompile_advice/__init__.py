@@ -191,7 +191,7 @@ def advise(series: Series) -> Advice:
             kind = "`None`" if absent["kind"] == "NoneType" else f"of the class `{absent['kind']}`"
             guard = f"a value that the code reads `.{absent['attribute']}` of, which was {kind} in this call"
             if absent["attribute"] in ("size", "stride"):  # The tensor that an input is a view of.
-                guard += ". Or pass copies, `x.clone()`: an input was a part of a larger tensor before, and is none now"
+                guard += ". Where an input was a part of a larger tensor before, and is none now, pass `x.clone()`"
         advice = Advice(
             f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
             "A guard of the compiled code did not hold for a new call.",
