@@ -174,8 +174,8 @@ def writes_a_window(written: Statement) -> bool:
 
 
 def takes_an_entry(written: Statement) -> bool:
-    """`table[:, index]`, read or stored: one index that code computes, beside slices. Of a line of which no more is known,
-    any that stands in it.
+    """`table[:, index]`, read or stored: one index that code computes, beside slices. Where only the line is known, any
+    that stands in it.
     """
     parts = [written.expression or written.target]
     if written.expression is None and written.statement is not None:
