@@ -23,7 +23,7 @@ GONE = object()
 _OF_DYNAMO = re.compile(r"__(?!\w+__$)|sub_\d|\w*_\d{6,}_c\d")
 """Globals that Dynamo put there for code that it made."""
 _OF_PYTHON = re.compile(
-    r"__(?:name|doc|package|loader|spec|file|path|cached|builtins|all|(?:conditional_)?annotations|annotate)__$"
+    r"__(?:name|doc|package|loader|spec|file|path|cached|builtins|all|warningregistry|(?:conditional_)?annotations|annotate)__$"
 )
 """Globals that Python itself gives a module."""
 
