@@ -143,8 +143,8 @@ class ModuleStates:
         cannot be copied, or not within the budget.
         """
         roots = [target] if isinstance(target, torch.nn.Module) else reachable_modules((target, inputs))
-        references = self._parts_of(roots[0]) if len(roots) == 1 else []
-        references = references or list(dict.fromkeys(part for module in roots for part in self._parts_of(module)))
+        several = (part for module in roots for part in self._parts_of(module))
+        references = self._parts_of(roots[0]) if len(roots) == 1 else list(dict.fromkeys(several))
         spent = 0
         buffers = []
         training = []

@@ -89,7 +89,7 @@ class CompileCandidates:
 
     @property
     def ids(self) -> set[int]:
-        return set(self._targets)
+        return {token for token, seen in self._targets.items() if seen.held.target is not None}
 
     def find(self, target: Any) -> CompileCandidate | None:
         seen = self._targets.get(id(target))

@@ -50,7 +50,8 @@ class Rule:
     Where several rules claim one, that with the lowest `precedence` has it, then the first by id. `at_limit` is what
     helps where its recompiles reached the recompile limit, which recompile-limit tells.
 
-    `fix` and `example` are the catalogue's: a finding's advice says more.
+    With `of_failure` its finding may be why the program failed, which program-failed leaves to it. `fix` and `example`
+    are the catalogue's: a finding's advice says more.
     """
 
     title: str
@@ -65,6 +66,7 @@ class Rule:
     owns_recompiles: Callable[[Series, Report], bool] | None = None
     precedence: int = 0
     at_limit: str = ""
+    of_failure: bool = False
     fix: str = ""
     example: Example | None = None
 

@@ -137,6 +137,7 @@ _GRADIENT = (
     title="An output of a CUDA graph was overwritten",
     severity="error",
     rank=8,
+    of_failure=True,
     link=_TREES,
     description="mode='reduce-overhead' records CUDA graphs, which write their results to the same memory in every "
     "call. A program that keeps the output of one call and reads it after the next is stopped by torch. Known by "

@@ -56,6 +56,7 @@ _REFUSED = "only support fp16 and bf16"
 @Rule(
     title="FlashAttention in float32",
     severity="error",
+    of_failure=True,
     description="The kernels of flash-attn exist for float16 and bfloat16. A model whose weights are float32 fails at "
     "its first call of attention; compiled, only when the graph runs.",
     fix="Load the model in bfloat16 or float16, run it under autocast, or use sdpa for float32.",

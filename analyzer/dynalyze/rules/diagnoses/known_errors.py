@@ -35,6 +35,7 @@ _SECOND = "Trying to backward through the graph a second time"
     title="A compiled backward was asked for more than it can do",
     severity="error",
     rank=3,
+    of_failure=True,
     link="https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/torch.compiler_faq.html",
     description="A compiled backward is one function for a whole graph. It does not run twice where it gives its "
     "memory away, is not differentiated, and frees all that its graph saved at once. Known by the message that the "
@@ -66,6 +67,7 @@ def compiled_backward(report: Report) -> Iterator[Ranked]:
     title="A state dict of a compiled model has other names",
     severity="error",
     rank=3,
+    of_failure=True,
     link="https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     description="`torch.compile(model)` returns a module that holds the model under `_orig_mod`: all names in its "
     "state dict begin with that. Known by the message that the program ended with.",
@@ -104,6 +106,7 @@ _KERNEL_FAILURES = (
     title="A kernel failed on the GPU",
     severity="error",
     rank=3,
+    of_failure=True,
     link="https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution",
     description="Kernels run after the call that started them has returned. Where one fails, the first line that waits "
     "for the GPU raises, and nothing on that GPU works any more in this process. Known by the message that the program "

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, Report
-from dynalyze.rules.diagnoses import cudagraphs, flash_attention, known_errors
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.report_queries import ids
-from dynalyze.rules.rule import Ranked, Rule
+from dynalyze.rules.rule import Ranked, Rule, rules
 
 
 @Rule(
@@ -74,11 +73,7 @@ def program_failed(report: Report) -> Iterator[Ranked]:
     failed = outcome.status == "failed" and (outcome.raised_at is not None or (outcome.exit_status or 0) < 0)
     if not (failed and compiled) or outcome.failed_stage is not None or any(each.status == "failed" for each in tried):
         return
-    known = (
-        known_errors.compiled_backward, known_errors.compiled_state_dict, known_errors.gpu_kernel_failed,
-        cudagraphs.cudagraph_overwritten, flash_attention.flash_attention_float32,
-    )  # fmt: skip
-    if any(any(rule.judge(report)) for rule in known):
+    if any(any(rule.judge(report)) for rule in rules() if rule.of_failure):
         return
     alone = {
         "observed": "with `TORCH_COMPILE_DISABLE=1` in its environment", "in_place": "by plain `python`",
