@@ -7,11 +7,13 @@
 
 A plant keeps Python busy for 0.3 to 3 ms at a line that breaks the graph, in one of these places: the forward itself, a
 helper that it calls, a module inside of it, a loop that leaves its function in eager. Beside each stands the same line
-with nothing planted. Wanted: each price within 10% of what was planted, and no line without a plant above 5% of the
-smallest one. With `--explain` the plants are in a program that compiles and calls the module, and priced by `dynalyze
-explain` as it is. With `--others` eager matrix products at a break are held against the same products timed alone, and
-the guards on 2,000 objects against how much longer a call takes with them than without. Of `--targets` the parts of a
-call are held against the call itself: within 5%.
+with nothing planted. A call that waited for a line may take longer after it too: threads have gone to sleep, others
+have had the caches. So the truth of a plant is what a call of plain torch takes longer with it than without. Wanted:
+each price within 10% of that, and no line without a plant above 5% of the smallest one. With `--explain` the plants are
+in a program that compiles and calls the module, and priced by `dynalyze explain` as it is. With `--others` eager matrix
+products at a break are held against the same products timed alone, and the guards on 2,000 objects against how much
+longer a call takes with them than without. Of `--targets` the parts of a call are held against the call itself: within
+5%.
 
 `--recompiles 5` plants recompiles of random size: a function of many operations that an int is a constant in, beside
 one that nothing changes. What a call with a new int takes beyond a warm one, by the clock of the program, is held
@@ -38,9 +40,12 @@ import torch
 from torch import nn
 
 
+OFF = set()
+
+
 @torch.compiler.disable
 def busy(ms):
-    end = time.perf_counter() + ms / 1e3
+    end = time.perf_counter() + (0 if ms in OFF else ms) / 1e3
     while time.perf_counter() < end:
         pass
 
@@ -55,6 +60,51 @@ if __name__ == "__main__":
         for _ in range(4):
             compiled(*inputs)
 """
+
+
+TRUTH = """
+import random
+import statistics
+import sys
+import time
+
+import torch
+
+sys.path.insert(0, sys.argv[1])
+import planted
+
+model, inputs = planted.build()
+off, compiled = planted.OFF, torch.compile(model)
+arms = [None, *map(float, sys.argv[2:])]
+differences = {arm: [] for arm in arms[1:]}
+
+
+def call():
+    began = time.perf_counter()
+    compiled(*inputs)
+    return (time.perf_counter() - began) * 1e3
+
+
+with torch.no_grad():
+    for _ in range(200):
+        taken = {}
+        for arm in random.sample(arms, len(arms)):
+            off.clear()
+            off.add(arm)
+            call()
+            taken[arm] = call()
+        for arm, found in differences.items():
+            found.append(taken[None] - taken[arm])
+print(*(statistics.median(found) for found in differences.values()))
+"""
+
+
+def truths(file: Path, plants: list[tuple[str, float]]) -> dict[float, float]:
+    """Milliseconds that a call of plain torch takes longer with each plant than without it, by what was planted."""
+    lines = [ms / 2 if place == "loop" else ms for place, ms in plants]
+    command = [sys.executable, "-c", TRUTH, str(file.parent), *map(str, lines)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(zip([ms for _, ms in plants], map(float, done.stdout.split()), strict=True))
 
 
 def program(plants: list[tuple[str, float]]) -> str:
@@ -120,6 +170,7 @@ def plant(count: int, seed: int, options: list[str], *, explain: bool = False) -
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "planted.py"
             file.write_text(program(plants))
+            truth = truths(file, plants)
             prices = measured(str(file) if explain else f"{file}:build", *options)
             lines = file.read_text().splitlines()
         if prices["problem"]:
@@ -133,8 +184,9 @@ def plant(count: int, seed: int, options: list[str], *, explain: bool = False) -
                 continue
             wanted, got = float(line.partition("# plant: ")[2]), found.pop(number, 0.0)
             if wanted:
-                errors.append(abs(got / wanted - 1))
-                print(f"{line.strip():42} {got:7.3f} ms  {100 * (got / wanted - 1):+6.1f} %")
+                true = truth[wanted]
+                errors.append(abs(got / true - 1))
+                print(f"{line.strip():42} {got:7.3f} ms, in truth {true:.3f} ms  {100 * (got / true - 1):+6.1f} %")
             else:
                 strays.append(got / least)
         strays += [ms / least for ms in found.values()]

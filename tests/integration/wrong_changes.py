@@ -4,6 +4,7 @@ than the program did: some where its own calls show it, some where only the whol
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -211,8 +212,11 @@ class Curve(torch.autograd.Function):
 """
 _IDENTITY = "return y * 2"
 
+_TWICE = "\n\ndef twice(y):\n    if y.shape[0] == 77:\n        return y\n    return y * 2\n"
+_METHOD = textwrap.indent(_TWICE.replace("(y)", "(self, y)"), "    ")
 BASES: dict[str, Files] = {
     "net": program(_IDENTITY),
+    "inductor": {"model.py": program("return y * 2.71")["model.py"].replace("'eager'", "'inductor'")},
     "quiet": program("y = torch.relu(y) * scale\nreturn y", take="x, scale=2.0", made="torch.randn(3, 4), 2.0"),
     "trunc": program("return torch.trunc(y * 0.3)"),
     "pair": program("return y * 2, x", after="print('done', len(out))\n"),
@@ -454,6 +458,10 @@ WRONG: dict[str, dict[str, Change]] = {
             "branch", (("        if x.dim() == 3:\n            y = y * 3\n", ""),)),
         "a new branch that no call takes": Change(
             "net", (("return y * 2", "if x.shape[0] > 1000:\n            y = y + 1\n        return y * 2"),)),
+        "a branch of a new function that no call takes": Change(
+            "net", (("return y * 2", "return twice(y)"), ("import torch\n", f"import torch\n{_TWICE}"))),
+        "a branch of a new method that no call takes": Change(
+            "net", (("return y * 2", f"return self.twice(y){_METHOD}"),)),
         "of other strides": Change("net", (("return y * 2", "return y * (3 - x.is_contiguous())"),)),
         "broadcast": Change("net", (("return y * 2", "return y * torch.full((3, 1), 2.0)"),)),
     },
@@ -576,6 +584,18 @@ RIGHT: dict[str, Change] = {
             ("import torch\n", "import torch\n\n\ndef twice(y):\n    return y * 2\n"),
         ),
     ),
+    "a new method and a constant of the class": Change(
+        "net",
+        (
+            ("    def __init__(self):\n", "    FACTOR = 2\n\n    def __init__(self):\n"),
+            (
+                "return y * 2",
+                "return self.twice(y)\n\n    def twice(self, y):\n"
+                "        assert super().extra_repr() == ''\n        return y * self.FACTOR",
+            ),
+        ),
+    ),
+    "under Inductor, which compiles other graphs": Change("inductor"),
     "data that nothing reads": Change("reads", files={"data/notes.txt": "for later\n"}),
     "a patch with a README": Change("net", patch="README.md"),
     "with a time": Change("timed"),

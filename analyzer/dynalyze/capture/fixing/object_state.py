@@ -59,6 +59,8 @@ class HeldState:
     def __init__(self, besides: Collection[int] = (), *, structure: bool = True) -> None:
         self.ignored: set[str] = set()
         """Names that a change adds or replaces, which are no state."""
+        self.ignored_members: set[tuple[type, str]] = set()
+        """Likewise what classes get."""
         self._seen: dict[int, Any] = _of_python()
         self._parts: list[Part] = []
         self._tensors: list[_Tensor] = []
@@ -173,7 +175,7 @@ class HeldState:
                 yield from self._part(f"{value.__name__}", NamesPart(vars(value), self.ignored))
         elif isinstance(value, type):
             if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None)) or value.__module__ == "__main__":
-                yield from self._part(f"class {value.__name__}", ClassPart(value))
+                yield from self._part(f"class {value.__name__}", ClassPart(value, self.ignored_members))
         elif not _is_torchs(type(value)):
             yield from self._contents(path, value)
 

@@ -10,6 +10,7 @@ in training, the random numbers drawn, exceptions, and side effects.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import types
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence, Set
@@ -24,6 +25,7 @@ from dynalyze.capture.bench.output_capture import RunOutputs
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.workload import Workload
+from dynalyze.capture.fixing.additions import CannotSwap
 from dynalyze.capture.fixing.compiled_share import BACKEND, share_of
 from dynalyze.capture.fixing.flip_conditions import turned
 from dynalyze.capture.fixing.object_state import Remembering
@@ -61,7 +63,7 @@ from dynalyze.capture.fixing.runs import (
     tolerance_of,
     unlike,
 )
-from dynalyze.capture.fixing.swap import CannotSwap, Swap
+from dynalyze.capture.fixing.swap import Swap
 from dynalyze.capture.fixing.watching import (
     Effect,
     effects,
@@ -91,6 +93,9 @@ _FIRST = "own, the first time"
 
 _OF_THE_MODEL = ("other weights", "other numbers", "other dtype")
 """Circumstances in which the model itself is another one, which its copy in fp64 is not."""
+
+_LACKING = re.compile(r"raises AttributeError: .*no attribute '(\w+)'")
+"""A change of a constructor cannot be compared with objects that it has made before."""
 
 _HIGHER_ORDER = {"cond", "while_loop", "scan", "associative_scan", "map"}
 
@@ -144,6 +149,7 @@ class ChangeChecker:
                 change = _Change.of(request)
                 if change.swap is not None:
                     self._runs.held.ignored |= change.swap.put_names
+                    self._runs.held.ignored_members |= change.swap.put_members
                     for function in change.swap.functions:
                         self._runs.held.add(function.__name__, function, own=True)
                 arms: list[tuple[Arm, Configuration]] = [("eager", self._eager), ("traced", self._traced)]
@@ -167,6 +173,7 @@ class ChangeChecker:
         finally:
             self._runs.restore()
             self._runs.held.ignored.clear()
+            self._runs.held.ignored_members.clear()
             dynamo.forget_compiled()
 
     def _own_once(self, change: _Change) -> CheckResult:
@@ -186,6 +193,13 @@ class ChangeChecker:
             before, result.own["eager"] = self._as_it_is(self._workload, "own"), Compared("bitwise")
         result.gradients = has_gradients(before)
         if result.own["eager"].equality == "different":
+            lacking = _LACKING.search(result.own["eager"].why)
+            made_by = change.swap.maker_of(lacking[1], before.lines) if lacking and change.swap is not None else ""
+            if lacking and made_by:
+                raise CannotSwap(
+                    f"{made_by} makes `{lacking[1]}` with the change, and the objects of the recorded calls were made "
+                    "without it"
+                )
             return
         with self._with(change):
             with self._recorded() as result.folder:

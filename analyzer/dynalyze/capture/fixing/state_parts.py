@@ -167,13 +167,19 @@ class AttributesPart(Part):
 
 
 class ClassPart(Part):
-    """What a class holds besides its methods."""
+    """What a class holds besides its methods, without the members `ignored`."""
+
+    def __init__(self, owner: type, ignored: set[tuple[type, str]]) -> None:
+        super().__init__(owner)
+        self._ignored = ignored
 
     def now(self) -> dict[Any, Any]:
         return {
             key: value
             for key, value in vars(self._owner).items()
-            if not key.startswith("__") and not isinstance(value, (property, types.MemberDescriptorType))
+            if not key.startswith("__")
+            and not isinstance(value, (property, types.MemberDescriptorType))
+            and (self._owner, key) not in self._ignored
         }
 
     def set(self, key: Any, value: Any) -> None:

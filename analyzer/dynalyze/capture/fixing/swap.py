@@ -3,7 +3,7 @@
 Both sources are compiled, and their code objects paired by position: a method of a class, the second lambda of a
 function. Every function of the process with code of the old source gets that of the new one, found among all objects:
 methods, closures, functions that were pickled by value. What the new source adds at its top (an import, a helper) is
-executed in the globals of these functions.
+executed in the globals of these functions, and what it adds to a class (a method, a constant) is put into that class.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import ast
 import contextlib
 import difflib
 import gc
+import inspect
 import linecache
 import sys
 import types
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from dynalyze.capture.fixing.additions import CannotSwap, additions_of, compiled_addition, members_of, parsed
 from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.capture.fixing.watching import code_of
 from dynalyze.capture.source_lines import bare_lines, lines_of
@@ -33,15 +35,6 @@ Key = tuple[tuple[str, int], ...]
 _NOTHING = object()
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 """Functions up to Python 3.11, made anew each time by the code around them: no function has their code for long."""
-_ADDED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-
-
-_KEPT = 8
-"""Trees that are kept: of what a few files were and are to be."""
-
-
-class CannotSwap(Exception):
-    """The new source changes more than the code of functions; the text says what."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +46,21 @@ class _Swapped:
 
 class Swap:
     """Changes of some files, for all functions of this process inside `applied`. Raises CannotSwap if a source is no
-    Python or changes more than functions, or none of its functions exist.
+    Python or changes more than functions, or none of its functions or classes exist.
     """
 
     def __init__(self, changes: Sequence[SourceChange]) -> None:
         self.changes = changes
+        additions = {change.path: additions_of(change) for change in changes}
         own = {change.path: _functions(change) for change in changes}
         self._functions = [each for functions in own.values() for each in functions]
         self._added = [
             (code, _spaces(own[change.path])) for change in changes
-            if (code := _compiled_addition(change, self.new_names)) is not None
+            if (code := compiled_addition(change, additions[change.path], self._used_anew)) is not None
+        ]  # fmt: skip
+        self._members = [
+            each for change in changes
+            for each in members_of(change, additions[change.path], [one.function for one in own[change.path]])
         ]  # fmt: skip
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]
@@ -75,14 +73,28 @@ class Swap:
 
     @property
     def put_names(self) -> set[str]:
-        """The names that modules and classes get, or whose values change, while the change is applied."""
+        """The names that modules get, or whose values change, while the change is applied."""
         return {name for code, _ in self._added for name in code.co_names}
+
+    @property
+    def put_members(self) -> set[tuple[type, str]]:
+        """What classes get while the change is applied."""
+        return {(each.owner, name) for each in self._members for name in each.names}
 
     @property
     def new_names(self) -> set[str]:
         """The names that only the new code uses."""
+        return self._used_anew | {name for code in self._code_of_additions for name in _used(code)}
+
+    @property
+    def _used_anew(self) -> set[str]:
+        """Those of the functions that were there before."""
         used = [(set(_used(each.old)), set(_used(each.new))) for each in self._functions]
         return {name for old, new in used for name in new - old}
+
+    @property
+    def _code_of_additions(self) -> list[types.CodeType]:
+        return [*(code for code, _ in self._added), *(each.code for each in self._members)]
 
     def unreached(self, lines: set[tuple[str, int]]) -> str:
         """The first changed place, as FILE:LINE, without any of these lines; "" if there is none."""
@@ -97,10 +109,20 @@ class Swap:
         for code in self.new_codes:
             lines = self._new_lines.get(code.co_filename, set())
             for number, place in enumerate(code.co_positions() if hasattr(code, "co_positions") else ()):
-                if place[0] in lines and place[2] is not None:
+                if place[0] in lines and place[2] is not None and place[2] != place[3]:  # Not the beginning of a frame.
                     key = code.co_filename, *place
                     expressions[key] = expressions.get(key, False) or (code, 2 * number) in ran
         return sorted({(key[0], key[1]) for key, did_run in expressions.items() if not did_run})
+
+    def maker_of(self, name: str, ran: Collection[tuple[str, int]]) -> str:
+        """The function that speaks of this name with the change alone, and of which no line is among these, such as a
+        constructor; "" if there is none.
+        """
+        for each in self._functions:
+            lines = {(each.old.co_filename, line) for _, _, line in each.old.co_lines() if line is not None}
+            if name in set(_texts(each.new)) - set(_texts(each.old)) and not lines & set(ran):
+                return each.old.co_name
+        return ""
 
     @property
     def codes(self) -> set[types.CodeType]:
@@ -109,8 +131,10 @@ class Swap:
 
     @property
     def new_codes(self) -> set[types.CodeType]:
-        """The code of the functions with it."""
-        return {each.new for each in self._functions}
+        """The code of the functions with it, and of those that come with it."""
+        return {each.new for each in self._functions} | {
+            inner for code in self._code_of_additions for inner in _defined_in(code)
+        }
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -120,6 +144,8 @@ class Swap:
         finally:
             for each in self._functions:
                 each.function.__code__ = each.old
+            for member in self._members:
+                member.take_away()
             for space, name, before in reversed(self._put):
                 if before is _NOTHING:
                     space.pop(name, None)
@@ -138,6 +164,8 @@ class Swap:
             self._put += [(space, name, before.get(name, _NOTHING)) for name in put]
             if taken := [name for name in put if name in before]:
                 raise CannotSwap(f"the name {taken[0]} is something else already")
+        for member in self._members:
+            member.put()
         for each in self._functions:
             try:
                 each.function.__code__ = each.new
@@ -155,7 +183,6 @@ def _show(path: str, source: str) -> None:
 
 def _functions(change: SourceChange) -> list[_Swapped]:
     """The functions of this process made from the old source, each with its new code."""
-    _refuse_other_changes(change)
     old, new = _codes(change.old, change.path), _codes(change.new, change.path)
     pairs = {
         key: (code, _pair(key, code, old, new))
@@ -224,48 +251,24 @@ def _used(code: types.CodeType) -> Iterator[str]:
             yield from _used(each)
 
 
-def _refuse_other_changes(change: SourceChange) -> None:
-    """Refuse changes outside the bodies of functions: defaults, decorators, bases, attributes of classes, and the order
-    in which a file does things.
-    """
-    old, new = (map(ast.dump, _without_bodies(text, change.path)) for text in (change.old, change.new))
-    if not all(each in new for each in old):  # `in` goes on where it found the one before.
-        raise CannotSwap("more is changed than the bodies of functions and what is added at the top of the file")
+def _texts(code: types.CodeType) -> Iterator[str]:
+    """The names that code uses, and the texts in it: a buffer is registered by one."""
+    yield from code.co_names
+    yield from (each for each in code.co_consts if isinstance(each, str))
 
 
-@lru_cache(_KEPT)
-def _parsed(source: str) -> ast.Module:
-    """A source as a tree that nobody changes. Cached: changes of a file share the old source."""
-    return ast.parse(source)
-
-
-@lru_cache(_KEPT)
-def _without_bodies(source: str, path: str) -> list[ast.stmt]:
-    """The statements of a source with empty function bodies. Raises CannotSwap if it is no Python."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise CannotSwap(f"{path} is no Python: {error}") from error
-    return [_Emptied().visit(each) for each in tree.body]
-
-
-class _Emptied(ast.NodeTransformer):
-    """Empties the bodies of functions."""
-
-    def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        node.body = [ast.Pass()]
-        return self.generic_visit(node)
-
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        node.body = ast.Constant(None)
-        return self.generic_visit(node)
+def _defined_in(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of the functions that a module or a class defines, at any depth."""
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            if each.co_flags & inspect.CO_OPTIMIZED:  # Not the body of a class.
+                yield each
+            yield from _defined_in(each)
 
 
 def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:
     """Path and line of each changed place inside a function, and the lines of its statements."""
-    tree = _parsed(change.old)
+    tree = parsed(change.old)
     statements = _statements(tree)
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
     old, new = bare_lines(change.old), bare_lines(change.new)
@@ -357,35 +360,6 @@ def _signature(code: types.CodeType) -> tuple[Any, ...]:
     return code.co_argcount, code.co_posonlyargcount, taken
 
 
-def _added(change: SourceChange) -> list[ast.stmt]:
-    """The statements that the new source adds at its top: imports, functions and values of new names."""
-    old = _without_bodies(change.old, change.path)
-    known = [ast.dump(each) for each in old]
-    names = _names(old)
-    added: list[ast.stmt] = []
-    for each, emptied in zip(_parsed(change.new).body, _without_bodies(change.new, change.path), strict=True):
-        if (dumped := ast.dump(emptied)) in known:
-            known.remove(dumped)
-            continue
-        if not isinstance(each, _ADDED) or _names([emptied]) & names:
-            raise CannotSwap(f"line {each.lineno} changes what the file does at its top")
-        added.append(each)
-    return added
-
-
-def _compiled_addition(change: SourceChange, used: set[str]) -> types.CodeType | None:
-    """What a file gets at its top, with its own imports that this or the new code uses: a function that was pickled by
-    value only has the imports that its old code uses.
-    """
-    made = _added(change)
-    used = used | {node.id for each in made for node in ast.walk(each) if isinstance(node, ast.Name)}
-    imports = [each for each in _imports(change) if {a.asname or a.name.partition(".")[0] for a in each.names} & used]
-    added: list[ast.stmt] = [*imports, *made]
-    # Under the futures that the file asks for, not under those of this one.
-    futures = [each for each in _imports(change) if isinstance(each, ast.ImportFrom) and each.module == "__future__"]
-    return compile(ast.Module([*futures, *added], []), "<added>", "exec", dont_inherit=True) if added else None
-
-
 def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
     """The globals of functions, each once. Those of modules come last: if several define an operator, the last one is
     called, and a function pickled by value lacks what its own code does not use.
@@ -393,16 +367,3 @@ def _spaces(functions: Sequence[_Swapped]) -> list[dict[str, Any]]:
     spaces = {id(each.function.__globals__): each.function.__globals__ for each in functions}
     modules = {id(vars(each)) for each in list(sys.modules.values()) if isinstance(each, types.ModuleType)}
     return sorted(spaces.values(), key=lambda space: id(space) in modules)
-
-
-def _imports(change: SourceChange) -> list[ast.Import | ast.ImportFrom]:
-    """The imports at the top of the old source."""
-    return [each for each in _parsed(change.old).body if isinstance(each, ast.Import | ast.ImportFrom)]
-
-
-def _names(statements: list[ast.stmt]) -> set[str]:
-    """The names that these statements assign or define."""
-    nodes = [node for each in statements for node in ast.walk(each)]
-    stored = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    return stored | {each.name for each in statements if isinstance(each, defined)}

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dynalyze.capture.fixing.additions import CannotSwap
 from dynalyze.capture.fixing.records import SourceChange
-from dynalyze.capture.fixing.swap import CannotSwap, Swap
+from dynalyze.capture.fixing.swap import Swap
+from dynalyze.capture.fixing.watching import instructions_run
 from proving import module_of
 
 PROGRAM = """
@@ -36,6 +38,18 @@ add = outer(10)
 """
 
 
+_NEW_METHOD = """\
+        return self._more(y) * self.one() * scale
+
+    def _more(self, y):
+        return y + 3 if super().__hash__() else y
+
+    @staticmethod
+    def one():
+        return STEP
+"""
+
+
 def changed(file: Path, old: str, new: str) -> tuple[Any, SourceChange]:
     module = module_of(PROGRAM, file)
     assert old in PROGRAM
@@ -51,6 +65,14 @@ def changed(file: Path, old: str, new: str) -> tuple[Any, SourceChange]:
         ("import math\n", "import math\nimport operator\n", lambda m: m.twice(4), 8, 8),
         ("        return y * scale", "        return math.floor(y * scale + 0.5)", lambda m: m.Model().run(5), 10, 10),
         ("STEP = 1\n", "STEP = 1\n\ndef more(x):\n    return x + STEP\n", lambda m: m.twice(4), 8, 8),
+        ("        return y * scale\n", _NEW_METHOD, lambda m: m.Model().run(5), 10, 13),
+        (
+            "    factor = 2\n\n    def run(self, x, scale=1):\n        y = x * self.factor\n",
+            "    factor = 2\n    term = 7\n\n    def run(self, x, scale=1):\n        y = x + self.term\n",
+            lambda m: m.Model().run(5),
+            10,
+            12,
+        ),
     ],
 )
 def test_functions_have_the_new_code_inside_and_the_old_after_it(
@@ -78,12 +100,19 @@ def test_functions_have_the_new_code_inside_and_the_old_after_it(
         ("import math\nSTEP = 1\n", "STEP = 1\nimport math\n", "more is changed than the bodies"),
         ("def run(self, x, scale=1)", "def run(self, x, other=1)", "more is changed than the bodies"),
         ("    def run", "    @staticmethod\n    def run", "more is changed than the bodies"),
-        ("add = outer(10)\n", "add = outer(10)\nprint(add)\n", "changes what the file does at its top"),
-        ("add = outer(10)\n", "add = outer(10)\nSTEP += 1\n", "changes what the file does at its top"),
+        ("add = outer(10)\n", "add = outer(10)\nprint(add)\n", "more is changed than the bodies"),
+        ("add = outer(10)\n", "add = outer(10)\nSTEP += 1\n", "more is changed than the bodies"),
         ("STEP = 1\n", "STEP = 1\nimport operator as twice\n", "the name twice is something else already"),
         ("return x + k", "return x", "closes over other variables"),
         ("def run", "def walk", "more is changed than the bodies"),
         ("return x + k", "return x +", "no Python"),
+        ("    factor = 2\n", "    factor = 2\n    __slots__ = ('a',)\n", "more is changed than the bodies"),
+        (
+            "    factor = 2\n",
+            "    factor = 2\n    def __hash__(self):\n        return 1\n",
+            "has another __hash__ already",
+        ),
+        ("STEP = 1\n", "STEP = 1\nmath.tau = 6\n", "more is changed than the bodies"),
     ],
 )
 def test_a_change_of_more_than_code_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
@@ -204,3 +233,52 @@ def test_what_is_put_below_a_block_runs_with_what_follows_the_block(tmp_path: Pa
     new = source.replace("x = 3\n", f"x = 3\n{indent}if x == 7:\n{indent}    x = 7\n")
     swap = Swap([SourceChange(str(path), source, new)])
     assert (swap.unreached({(str(path), 5)}) == "") is runs and module
+
+
+@pytest.mark.parametrize(
+    "head, said",
+    [
+        ("@dataclasses.dataclass\nclass Rates:\n", "has a decorator"),
+        ("class Rates(typing.NamedTuple):\n", "no class Rates|looked at when it is made"),
+        ("class Rates(Base):\n", "looked at when it is made"),
+        ("class Rates(enum.Enum):\n", "looked at when it is made"),
+    ],
+)
+def test_what_looks_at_the_members_of_a_class_gets_none_later(tmp_path: Path, head: str, said: str) -> None:
+    source = (
+        "import dataclasses, enum, typing\n\n\nclass Base:\n    def __init_subclass__(cls):\n        pass\n\n\n"
+        f"{head}    one: int = 1\n\n    def total(self):\n        return 1\n"
+    )
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    change = SourceChange(str(path), source, source.replace("= 1\n", "= 1\n    two: int = 2\n", 1))
+    with pytest.raises(CannotSwap, match=said), Swap([change]).applied():
+        pass
+    assert not hasattr(module.Rates, "two")
+
+
+def test_what_an_added_function_does_has_to_run(tmp_path: Path) -> None:
+    source = "class Model:\n    def run(self, x):\n        return x\n"
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    new = source.replace("return x", "return self.more(x)") + "\n    def more(self, x):\n        return x if x else 7\n"
+    swap, ran = Swap([SourceChange(str(path), source, new)]), set[Any]()
+    for value, missing in ((1, [(str(path), 6)]), (0, [])):
+        with swap.applied(), instructions_run(swap.new_codes, ran):
+            assert module.Model().run(value) == (value or 7)
+        assert swap.unrun(ran) == missing
+
+
+def test_a_constructor_that_makes_more_is_told_from_code_that_calls_run(tmp_path: Path) -> None:
+    source = (
+        "class Model:\n    def __init__(self):\n        self.one = 1\n\n    def run(self):\n        return self.one\n"
+    )
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    new = source.replace("self.one = 1", "self.one = 1\n        self.two = 2").replace(
+        "return self.one", "return self.two"
+    )
+    swap = Swap([SourceChange(str(path), source, new)])
+    assert swap.maker_of("two", {(str(path), 6)}) == "__init__"
+    assert swap.maker_of("two", {(str(path), 3), (str(path), 6)}) == swap.maker_of("one", set()) == ""
+    assert module.Model().run() == 1
