@@ -23,6 +23,9 @@ READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape 
 READS_SIZES: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
 READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, **READS_SIZES}
 """What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
+_ALL_SIZES: dict[str, object] = {"assume_static_by_default": False}
+"""What `torch.compile(..., dynamic=True)` does, for every call of torch.compile in the program."""
+_OF_SIZES = ("shape", "symbolic", "value")
 _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": ({"capture_scalar_outputs": True},),
     "Dynamic shape operator": (READS_SIZES,),
@@ -46,7 +49,8 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
 
 
 def title_of(settings: dict[str, object]) -> str:
-    return "Set " + ", ".join(f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in settings.items())
+    text = "Set " + ", ".join(f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in settings.items())
+    return f"{text}, as dynamic=True of every torch.compile" if settings == _ALL_SIZES else text
 
 
 def as_python(settings: dict[str, object]) -> str:
@@ -119,11 +123,14 @@ class SettingCandidate:
 
 
 def candidates(report: Report) -> Iterator[SettingCandidate]:
-    """All settings that the advice names together, then, if there are several, each alone."""
+    """All settings that the advice names together, then, if there are several, each alone; then `dynamic=True`."""
     by_name: dict[str, SettingCandidate] = {}
+    dynamic = SettingCandidate(_ALL_SIZES)
     free, limited = gather(report)
     for series in [*free, *(group.main for group in limited)]:
         if recompile_owner(series, report) is None:
+            if series.lead.cause in _OF_SIZES:
+                dynamic.recompiles += series.recompiles
             for name, value in read(advise(series).config).items():
                 one = by_name.setdefault(name, SettingCandidate())
                 one.settings = merged(one.settings, {name: value})
@@ -135,6 +142,8 @@ def candidates(report: Report) -> Iterator[SettingCandidate]:
             every.recompiles += [each for each in one.recompiles if each not in every.recompiles]
         yield every
     yield from by_name.values()
+    if dynamic.recompiles:
+        yield dynamic
 
 
 def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
