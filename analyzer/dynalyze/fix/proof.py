@@ -82,10 +82,14 @@ class FixState:
     changed: bool = False
 
 
+ProposalKey = tuple[int, str, str]
+"""A break, by identity, with a text and settings for it."""
+
+
 @dataclass
 class Attempt:
     """A proposal for one break and its outcome. `proposed` is the state with it, as far as it came; if verified, the
-    next state. `key` identifies a proposal for a break.
+    next state. `key` identifies a proposal for a break as it was tried, `own_key` whatever else was changed then.
     """
 
     broken: GraphBreak
@@ -98,7 +102,8 @@ class Attempt:
     proposed: FixState | None = None
     evidence: Evidence = field(default_factory=Evidence)
     ends: list[GraphBreak] = field(default_factory=list)
-    key: tuple[int, str, str] = (0, "", "")
+    key: ProposalKey = (0, "", "")
+    own_key: ProposalKey = (0, "", "")
 
 
 def operators_of(share: CompiledShare | None) -> CompiledOperators | None:

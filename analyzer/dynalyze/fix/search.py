@@ -24,6 +24,7 @@ from dynalyze.fix.proof import (
     ChangeProcess,
     CheckedChange,
     FixState,
+    ProposalKey,
     UnchangedCode,
     operators_of,
 )
@@ -31,7 +32,7 @@ from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.rewriting.reads import kept_in_python
 from dynalyze.fix.settings import READS_VALUES, merged, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
-from dynalyze.fix.source_files import Originals, combined, line_before, line_instead_of, same_break
+from dynalyze.fix.source_files import Originals, changed_lines, combined, line_before, line_instead_of, same_break
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Equality, Evidence, FixKind
 
@@ -82,7 +83,8 @@ class FixSearch:
         self.start = self.state = FixState(dict(process.originals), {}, baseline.compiled)
         self._values: dict[tuple[str, int], dict[str, Value]] = {}
         self._kinds: tuple[FixKind, ...] = _ALL
-        self._refused: set[tuple[int, str, str]] = set()
+        self._refused: set[ProposalKey] = set()
+        self._failed: set[ProposalKey] = set()
         self._open: dict[int, FixState] = {}
         self._kept: dict[int, str] = {}
 
@@ -142,9 +144,10 @@ class FixSearch:
         return whole, not reason
 
     def take_back(self, attempt: Attempt, later: Sequence[Attempt], reason: str) -> None:
-        """Reject a kept change, and try again what was tried on top of it."""
+        """Reject a kept change for good, and let what was kept on top of it be tried again."""
         self.state = attempt.before
-        self._refused.add(attempt.key)
+        self._failed.add(attempt.own_key)
+        self._refused -= {each.key for each in later}
         attempt.status, attempt.reason = "rejected", reason
         for each in later:
             each.status, each.reason = "rejected", f"it was tried on top of another change that failed: {reason}"
@@ -180,10 +183,14 @@ class FixSearch:
             if number >= _MOST_TRIED or self._out_of_time:
                 return
             key = id(broken), proposal.source, str(proposal.settings)
-            if key in self._refused:
+            lines = changed_lines(self._text(self.state, proposal.file) or "", proposal.source)
+            own_key = id(broken), lines if proposal.source else "", str(proposal.settings)
+            if key in self._refused or own_key in self._failed:
                 continue
             number += 1
-            attempt = Attempt(broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite, key=key)
+            attempt = Attempt(
+                broken, self.state, kind, title=proposal.title, rewrite=proposal.rewrite, key=key, own_key=own_key
+            )
             if proposal.fault:
                 attempt.reason = f"a fault of dynalyze: {proposal.fault}"
                 self._refused.add(key)

@@ -140,6 +140,12 @@ def line_before(before: str, after: str, line: int) -> int | None:
     return line if before == after else line_map(before, after).get(line)
 
 
+def changed_lines(before: str, after: str) -> str:
+    """The lines that a change takes away (`-`) and adds (`+`), wherever they stand."""
+    lines = list(difflib.unified_diff(lines_of(before), lines_of(after), n=0))[2:]  # Without its head.
+    return "".join(line for line in lines if not line.startswith("@@"))
+
+
 def same_break(one: GraphBreak, other: GraphBreak, before: Mapping[str, str], now: Mapping[str, str]) -> bool:
     """Whether a break of a run with the texts `now` is one of a run with those `before`, by type, file and line, and by
     column if both have one.

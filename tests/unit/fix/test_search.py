@@ -312,3 +312,17 @@ def test_a_rewriter_that_fails_costs_no_other_its_changes(file: Path, monkeypatc
     assert faults and {each.status for each in faults} == {"rejected"}
     assert [each.status for each in attempts if each not in faults] == ["verified"] * 2
     assert search.state.compiled.breaks == []
+
+
+def test_what_stood_on_a_change_that_failed_is_tried_again_and_the_change_is_not(file: Path) -> None:
+    prover = FakeProver(plain_breaks(file))
+    prover.found = lambda text, tried: (
+        different("eager", "another maximum")(text, tried) if "max().detach" in text or "x.max()\n" in text else None
+    )
+    search, first = searched(file, prover)
+    kept = [each for each in first if each.status == "verified"]
+    assert [each.kind for each in kept] == ["source", "setting"]
+    search.take_back(kept[0], kept[1:], "it prints less")
+    again = list(search.run([each.broken for each in kept]))
+    assert [(each.kind, each.status) for each in again if each.status == "verified"] == [("setting", "verified")]
+    assert search.state.texts[str(file)] == SOURCE and search.state.settings
