@@ -39,7 +39,7 @@ def verdict(report: Report, fixed: Fixed) -> str:
         return _of_given(report, fixed)
     if not report.graph_breaks and report.outcome.status not in ("complete", "incomplete"):
         return f"Nothing could be fixed. {report.outcome.message}"
-    again = _of_recompiles(report)
+    again = _of_recompiles(report, fixed)
     if not report.graph_breaks:
         return again or "Nothing to fix: the program has no graph break, and no recompile that a setting could end."
     ended, suggested = ended_breaks(report), suggested_breaks(report)
@@ -58,14 +58,15 @@ def verdict(report: Report, fixed: Fixed) -> str:
     return " ".join([*said, again]).strip()
 
 
-def _of_recompiles(report: Report) -> str:
-    """What came of the settings tried against recompiles; "" if none was."""
+def _of_recompiles(report: Report, fixed: Fixed) -> str:
+    """How many recompiles are left, of all, with what was verified; "" if nothing changes about them."""
     tried = [each for each in report.fixes if each.recompiles]
     all_of_them = count_of(len(report.recompiles), "recompile")
-    for status, how in (("verified", "Fixed and verified"), ("suggested", "Suggested, not verified: a setting for")):
-        for each in tried:
-            if each.status == status:
-                return f"{how} {len(each.recompiles)} of {all_of_them}."
+    before, after = fixed.before, fixed.after
+    if fixed.kept and before is not None and after is not None and after.recompiles < before.recompiles:
+        return f"Of {all_of_them} {after.recompiles or 'none'} {'is' if after.recompiles < 2 else 'are'} left."
+    if suggested := next((each for each in tried if each.status == "suggested"), None):
+        return f"Suggested, not verified: a setting for {len(suggested.recompiles)} of {all_of_them}."
     return f"Fixed none of {all_of_them}: no setting could be verified." if tried else ""
 
 
