@@ -102,10 +102,10 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
 
 
 def _hidden(guard: Guard) -> int:
-    """How much torch asked no more, since what it hangs below is not there: of another object all, of a container with
-    other entries these. A version that lacks less of that is nearer, whatever else it lacks.
+    """How much torch asked no more, since what it hangs below is not there: of another object all, as where it was
+    `None`, of a container with other entries these. A version that lacks less is nearer, whatever else it lacks.
     """
-    if guard.cause == "identity" or guard.text.startswith("___check_type_id("):
+    if guard.cause == "identity" or guard.text.startswith("___check_type_id(") or guard.expected == "None":
         return 2
     return int(guard.cause == "container")
 

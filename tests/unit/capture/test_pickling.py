@@ -425,3 +425,9 @@ def test_what_has_a_finalizer_does_not_travel(travelled: Callable[[Any], Any]) -
             travelled([held])
     finally:
         del Finished.__del__
+
+
+def test_a_class_that_its_module_has_under_another_name_travels_by_that(travelled: Callable[[Any], Any]) -> None:
+    backend = torch.nn.attention.SDPBackend
+    made = travelled(lambda: (backend, backend.MATH))
+    assert made() == (backend, backend.MATH) and made()[0] is backend

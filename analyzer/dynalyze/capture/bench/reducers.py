@@ -37,9 +37,21 @@ def reduced(value: Any) -> Any:
     if isinstance(value, torch.nn.Module) and parametrize.is_parametrized(value):
         names = list(value.parametrizations.keys())
         return _parametrized, (parametrize.type_before_parametrizations(value), names), dict(vars(value))
+    if isinstance(value, type) and (name := _other_name(value)):
+        return getattr, (sys.modules[value.__module__], name)
     if (registered := custom_operators.registration_of(value)) is not None:
         return custom_operators.Registration.register, (registered,)
     return NotImplemented
+
+
+def _other_name(kind: type) -> str:
+    """The name that its module has for a class which calls itself otherwise, as `_SDPBackend` does that is
+    `torch.nn.attention.SDPBackend`; "" if it is there by its own.
+    """
+    module = sys.modules.get(kind.__module__)
+    if module is None or kind.__module__ == "__main__" or hasattr(module, kind.__qualname__.partition(".")[0]):
+        return ""
+    return next((name for name, each in vars(module).items() if each is kind), "")
 
 
 def _parametrized(kind: Any, names: list[str]) -> torch.nn.Module:
