@@ -103,6 +103,7 @@ class CompileCalls:
         return result
 
     def _emit_tree(self, module: Any, name: str, place: _Place, within: str = "") -> None:
+        module = vars(module)["_modules"].get("_orig_mod", module)  # What torch.compile returned holds the module.
         if any(each() is module for each in self._with_tree) or len(self._with_tree) >= _MOST_TREES:
             return
         from dynalyze.capture.module_tree import module_tree

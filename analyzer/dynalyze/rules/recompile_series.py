@@ -109,11 +109,16 @@ class Limited:
 
     @property
     def main(self) -> Series:
-        """The series with most recompiles and refused calls; of as many, that of the call that was refused. One that
-        compiled nothing anew before that call did not lead there.
+        """The series with most recompiles and refused calls of these functions; of as many, that of the call that was
+        refused. One that compiled nothing anew before that call did not lead there.
         """
         refused = {id(one): len(one.members) - len(one.recompiles) for one in self.series}
-        return max(self.series, key=lambda one: (bool(one.recompiles), len(one.members), refused[id(one)]))
+        return max(self.series, key=lambda one: (bool(one.recompiles), self.share_of(one), refused[id(one)]))
+
+    def share_of(self, series: Series) -> int:
+        """How many of the recompiles and refused calls of these functions are of one series."""
+        places = {each.location.at for each in self.reached}
+        return sum(each.location.at in places for each in series.members)
 
 
 def gather(report: Report) -> tuple[list[Series], list[Limited]]:
@@ -224,7 +229,8 @@ def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None
         (each.process, each.compile_id)
         for each in in_file
         # A generator or a lambda has no name that its function has.
-        if each.location.line == around and (each.name.rpartition(".")[2] == caller or caller.startswith("<"))
+        if each.location.line == around
+        and (each.name.rpartition(".")[2] == caller or (caller.startswith("<") and caller != "<module>"))
     }
     for found in report.graph_breaks:
         place = found.location

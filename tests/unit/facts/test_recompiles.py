@@ -159,6 +159,8 @@ GREW, FLAG, KIND = "tensor 'x' size mismatch at index 0. expected 3, actual 4", 
         ({"v1": [FLAG, KIND, "n == 3"], "v0": ["___check_obj_id(o, 139862), type=<class 'Opt'>"]}, "0/1", "flag"),
         ({"v1": ["not o.state"], "v0": ["___check_obj_id(o, 139862), type=<class 'Opt'>"]}, "0/1", "o.state"),
         ({"v1": [GREW, FLAG], "v0": ["not cache.k"]}, "0/1", "x.size()[0]"),
+        # Nothing below what was `None` was asked.
+        ({"v1": ["len(r.out) == 1", GREW], "v0": ["r.cache is None"]}, "0/1", "len(r.out)"),
         (
             {"v1": ["GLOBAL_STATE changed: grad_mode num_threads"], "v0": ["GLOBAL_STATE changed: num_threads"]},
             "0/0",

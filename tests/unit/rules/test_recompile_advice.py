@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dynalyze.report import Advice, Cause, FailedGuard, Finding, ForcedSize, Location, Recompile, Report
 from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
+from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, clean_report, compilation, empty_report, found_by, graph_break, recompile
@@ -789,3 +790,17 @@ def test_what_an_input_is_a_view_of_is_not_named_beside_it() -> None:
     ]
     said = advise(series_of(*sizes)).action
     assert "(x, 0)" in said and "_base" not in said
+
+
+def test_another_number_of_dimensions_that_comes_with_an_optional_argument_is_another_program() -> None:
+    came = FailedGuard(
+        "0/0", "value", source="cu_seqlens", guard="cu_seqlens is None", expected="None", actual="Tensor object"
+    )
+    told, plain = (advice("rank", "ids", "2", "1", also=also) for also in ([came], []))
+    assert "`cu_seqlens`" in told.action and "unsqueeze" not in told.action and "unsqueeze" in plain.action
+
+
+@pytest.mark.parametrize("held", ["._buffers['cos']", ".__dict__['_buffers']['cos']"])
+def test_a_buffer_has_one_name_however_torch_reaches_it(held: str) -> None:
+    assert as_written(f"self._modules['rope']{held}.size()[0]") == "self.rope.cos.size(0)"
+    assert as_written("x['_buffers']['a']") == "x['_buffers']['a']"

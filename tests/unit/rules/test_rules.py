@@ -229,6 +229,26 @@ def test_the_limit_that_raises_says_so_and_is_told_once() -> None:
     assert finding.detail is not None and "runs in eager" not in finding.detail.why
 
 
+def test_at_a_limit_the_cause_is_that_of_the_function_and_others_are_told_where_none_has_half() -> None:
+    here, below = Location("/w/model.py", 5, function="step"), Location("/w/model.py", 50, function="helper")
+    of_size = {"cause": "shape", "source": "x.size()[0]"}
+    again = [recompile(f"r{n}", f"0/{n}", location=here, cause="value", source="n") for n in (1, 2)]
+    again += [
+        recompile(f"r{n}", f"0/{n}", location=here, cause="value", source=name) for n, name in ((3, "m"), (4, "k"))
+    ]
+    again += [recompile("r5", "0/5", location=here, change="c1", **of_size)]
+    again += [recompile(f"r{n}", f"1/{n}", location=below, change="c1", **of_size) for n in range(6, 12)]
+    for limited, share in ((False, "2 of 6"), (True, "")):
+        report = clean_report()
+        more = [recompile(f"r{n}", f"0/{n}", location=here, cause="value", source="n") for n in range(21, 24)]
+        last = recompile("r12", "0/12", location=here, cause="limit", source="m")
+        report.recompiles = [*again, *(more if limited else []), last]
+        (found,) = found_by(report, "recompile-limit")
+        assert found.detail is not None and "x.size(0)" not in found.title
+        others = "the others are `n` (2), `k` (1), `x.size(0)` (1)"
+        assert (others in found.advice) is not limited and (share or "Also changed") in found.advice
+
+
 # Nothing compiled, all in eager, failures.
 
 
@@ -346,11 +366,13 @@ def test_a_caller_that_a_break_leaves_in_eager_is_named_with_the_lines_that_are_
     assert "line 14 (`print(x)`)" in about.advice.lower() and "line 27" not in about.advice.lower()
 
 
-@pytest.mark.parametrize("apart", [True, False])
-def test_a_function_that_is_compiled_by_itself_because_of_a_break_is_told_of_that_first(apart: bool) -> None:
+@pytest.mark.parametrize(("caller", "apart"), [("forward", True), ("main", False), ("<module>", False)])
+def test_a_function_that_is_compiled_by_itself_because_of_a_break_is_told_of_that_first(
+    caller: str, apart: bool
+) -> None:
     report = empty_report()
     outer, inner = Location("/w/model.py", 20, function="Net.forward"), Location("/w/model.py", 5, function="step")
-    call = Location("/w/model.py", 26, function="forward" if apart else "main")
+    call = Location("/w/model.py", 26, function=caller, code="y = step(x)")
     again = recompile("r1", "1/1", location=inner, previous="1/0")
     report.compilations = [
         Compilation("0/0", 0, 0, outer, "eager", function="Net.forward"),
@@ -363,6 +385,8 @@ def test_a_function_that_is_compiled_by_itself_because_of_a_break_is_told_of_tha
     report.recompiles = [again]
     (found,) = found_by(report, "recompile")
     assert ("model.py:28 (b1)" in found.advice) is apart
+    # What is called there is traced: a mark in that line would raise.
+    assert ("mark_dynamic" in found.advice) is not apart and "dynamic=True" in found.advice
 
 
 def test_what_costs_most_comes_first_whatever_it_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import msgspec
@@ -131,16 +132,31 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
             "visible."
         )
         changed = f"{what_changed(main)}. " if main.lead.source else ""
-        sources = (one.lead.source for one in group.series if one is not main)
-        others = dict.fromkeys(f"`{clipped(as_written(source))}`" for source in sources if source)
-        also = f" Also changed: {', '.join(others)}." if others else ""
-        action = f"Fix the cause first. {changed}{advice.action}{also}"
+        action = f"Fix the cause first. {changed}{advice.action}{_beside(group)}"
     return msgspec.structs.replace(
         advice,
         action=action,
         why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
         config=f"{advice.config}\ntorch._dynamo.config.recompile_limit = {limit}".strip(),
         config_note=f"{advice.config_note} {note}".strip(),
+    )
+
+
+def _beside(group: Limited) -> str:
+    """What else brought the functions there. Where no cause has half of it, the end of one does not help by itself."""
+    main, counts = group.main, Counter[str]()
+    for one in group.series:
+        if one is not main and one.lead.source and (share := group.share_of(one)):
+            counts[f"`{clipped(as_written(one.lead.source))}`"] += share
+    if not counts:
+        return ""
+    whole = counts.total() + group.share_of(main)
+    if 2 * group.share_of(main) >= whole:
+        return f" Also changed: {', '.join(counts)}."
+    others = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+    return (
+        f" That is {group.share_of(main)} of {whole} times; the others are {others}. Where each has a few values, as "
+        "prefill and decoding, warm them up and raise the limit to their number."
     )
 
 

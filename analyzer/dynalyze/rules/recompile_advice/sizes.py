@@ -89,6 +89,14 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
         )
+    if series.apart is not None and marks:  # A line that Dynamo tries to trace marks nothing.
+        return Advice(
+            "Compile with `torch.compile(..., dynamic=True)`.",
+            f"{_AUTOMATIC} {_BUCKETS}",
+            None,
+            *dynamic_sources(",".join(sizes.dynamo_names)),
+            link=DYNAMIC_PAGE,
+        )
     if dimension is None or series.resumes or not marks:
         return Advice(
             "Compile with `torch.compile(..., dynamic=True)`, or remove the graph break before this code and mark "

@@ -46,7 +46,8 @@ _CALLABLE = re.compile(r"(?!(?:torch|F)\.)[A-Za-z_][\w.]*(?:\[[^\]]*\][\w.]*)*(?
 _NAMED = re.compile(r"[A-Za-z_]\w*(?:\.(?!(?:T|mT|H|mH|real|imag|data)\b)\w+|\['\w+'\])*")
 _INDEXED_CHILD = re.compile(r"\._modules\['(\d+)'\]")
 _OF_DIMENSION = re.compile(r"\.(size|stride)\(\)\[(\d+)\]")
-_CHILD = re.compile(r"\._(?:modules|parameters|buffers)\['(\w+)'\]")
+_OWN = "_(?:modules|parameters|buffers)"
+_CHILD = re.compile(rf"(?:\.{_OWN}|\.__dict__\['{_OWN}'\])\['(\w+)'\]")
 _CLOSED_OVER = re.compile(r"^(?P<function>.+)\.__closure__\[\d+\](?:\.cell_contents)?")
 _CACHE = re.compile(r"past_key_value|(?:key|value)_cache\b|\.layers\[\d+\]\.(?:keys|values)\b")
 # The setting is a list between commas, from which torch drops blanks.

@@ -11,10 +11,12 @@ from dynalyze.rules.recompile_advice.source import (
     PRODUCTION,
     PRODUCTION_NOTE,
     Expression,
+    as_written,
     plain_expression,
     read_source,
 )
 from dynalyze.rules.recompile_series import Series
+from dynalyze.text.amounts import listed
 
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
@@ -134,6 +136,15 @@ def rank(series: Series, source: Expression) -> Advice:
     asking = series.lead.location if source.call != "model" else series.first_call
     if package := library_of(asking.file) if asking is not None else "":
         return Advice(f"Leave it as it is: this is called with both, in {package}.", why, link=DYNAMIC_PAGE)
+    came = [each.source for each in series.lead.also if each.source and "None" in (each.expected, each.actual)]
+    if came:
+        named = listed([f"`{as_written(each)}`" for each in came])
+        return Advice(
+            f"Leave it, and take one call of each kind in the warm-up: {named} came or went in the same call, so that "
+            "these are two programs.",
+            why,
+            link=DYNAMIC_PAGE,
+        )
     return Advice(
         f"Give `{source.argument or 'the tensor'}` {dimensions} in every call, with `unsqueeze` or `reshape` before "
         "it, or take one call with each number in the warm-up.",
