@@ -33,6 +33,12 @@ def _module(body: str) -> str:
 
 # `=== recipe: inputs`, the statement, `---` and what it is changed into.
 _FITTING = """
+=== sorted-items: (torch.ones(3), {"b": torch.ones(3), "a": torch.zeros(3)})
+def f(x, parts):
+    return torch.stack([x + part for _, part in sorted(parts.items())])
+---
+def f(x, parts):
+    return torch.stack([x + parts[name] for name in sorted(parts)])
 === early-exit: (torch.rand(3, 2), torch.rand(3, 4) * 4)
 def f(h, tokens):
     steps, done = [], torch.zeros(3, dtype=torch.bool)
@@ -521,6 +527,9 @@ def f(h, gates):
 """
 # `=== recipe: inputs`, or `=== recipe -> chosen: inputs`, and the statement.
 _NEAR = """
+=== sorted-items -> sort-key: (torch.ones(3), torch.zeros(3))
+def f(x, y):
+    return sorted([x, y], key=lambda part: part.sum())[0]
 === entry-of-table: (torch.arange(4.0), torch.tensor([1, 2]))
 def f(x, counts):
     lengths = [2, 2]

@@ -561,6 +561,12 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "asserts": lambda written: isinstance(written.statement, ast.Assert),
     # `x.data_ptr()`.
     "asks_for_address": lambda written: written.calls_any("data_ptr"),
+    # `sorted(options.items())`.
+    "sorts_items": lambda written: any(
+        len(each.args) == 1 and not each.keywords and ast.unparse(each.args[0]).endswith(".items()")
+        for each in written.calls
+        if called(each) == "sorted"
+    ),
     # `sorted(x)`, with neither a key nor `reverse`.
     "sorts_without_key": lambda written: all(
         len(each.args) == 1 and not each.keywords for each in written.calls if called(each) == "sorted"

@@ -804,3 +804,8 @@ def test_another_number_of_dimensions_that_comes_with_an_optional_argument_is_an
 def test_a_buffer_has_one_name_however_torch_reaches_it(held: str) -> None:
     assert as_written(f"self._modules['rope']{held}.size()[0]") == "self.rope.cos.size(0)"
     assert as_written("x['_buffers']['a']") == "x['_buffers']['a']"
+
+
+def test_attributes_that_were_one_object_need_not_be_tensors() -> None:
+    held, given = (advice("aliasing", source, "one tensor", "different") for source in ("self.a, self.b", "a, b"))
+    assert "objects" in held.action and held.example is None and given.example is not None

@@ -172,7 +172,7 @@ def advise(series: Series) -> Advice:
         adviser = values.needed
     elif values.comes_and_goes(lead):
         adviser = values.attribute
-    elif lead.library and lead.cause in ("value", "module_attribute", "global_variable"):
+    elif lead.library and lead.owner != "torch.Size" and lead.cause in _DECIDED:  # A size is a number of the program.
         adviser = values.of_library
     if adviser is not None:
         advice = adviser(series, source)

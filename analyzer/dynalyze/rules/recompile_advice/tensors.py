@@ -117,6 +117,12 @@ def aliasing(series: Series, source: Expression) -> Advice:
     names = [name.strip() for name in source.shown.split(",") if name.strip()]
     arguments, last = ", ".join(names), names[-1] if names else "it"
     cloned = ", ".join([*names[:-1], f"{last}.clone()"])
+    if any("." in name for name in names):  # torch asks the same of objects that others hold.
+        return Advice(
+            f"Where they are objects and no tensors, leave it: both cases are programs, each compiled once. Of tensors "
+            f"keep a copy: `{last}.clone()`.",
+            "The compiled code knows which of what it was given are one object.",
+        )
     return Advice(
         f"Pass different tensors in every call: `{last}.clone()` where `{arguments}` are one.",
         "The compiled code knows which inputs are the same tensor, because a write to one would change the other.",
