@@ -124,3 +124,42 @@ def test_leaving_the_function_out_helps(tmp_path: Path) -> None:
     ended, report = explain("net.py", cwd=tmp_path)
     assert ended.status == 0
     assert {each["status"] for each in report["compilations"]} <= {"compiled", "broken"}
+
+
+# One request is refused, and those after it are new sizes.
+RAISES_ONCE = """
+import torch
+from torch._dynamo.utils import counters
+
+@torch.compile(backend="eager", dynamic=False)
+def serve(batch):
+    if batch.shape[0] > 3:
+        raise ValueError("too many")
+    return batch * 2
+
+for rows in (1, 5, 2, 3):
+    try:
+        serve(torch.ones(rows, 4))
+    except ValueError:
+        print("refused", rows)
+print("GRAPHS", counters["stats"]["unique_graphs"])
+"""
+_CHECK = '    if batch.shape[0] > 3:\n        raise ValueError("too many")\n'
+CHECKED_BEFORE = RAISES_ONCE.replace(_CHECK, "").replace("        serve(", "        check(rows)\n        serve(")
+CHECKED_BEFORE = CHECKED_BEFORE.replace(
+    "for rows", f"def check(rows):\n{_CHECK}\nfor rows".replace("batch.shape[0]", "rows")
+)
+
+
+def test_a_function_that_raised_is_compiled_no_more_and_the_advice_helps(tmp_path: Path) -> None:
+    program = tmp_path / "serve.py"
+    graphs = {}
+    for text in (RAISES_ONCE, CHECKED_BEFORE):
+        program.write_text(text)
+        _, report = explain("serve.py", "--no-bench", cwd=tmp_path)
+        found = [each for each in report["findings"] if each["rule"] == "raised-while-traced"]
+        graphs[len(found)] = int(plain_python("serve.py", cwd=tmp_path).stdout.rpartition("GRAPHS")[2])
+        line = text.splitlines().index('        raise ValueError("too many")') + 1 if found else 0
+        assert [each["location"]["line"] for each in found] == [line] * len(found)
+        assert not report["graph_breaks"]
+    assert graphs == {1: 1, 0: 3}

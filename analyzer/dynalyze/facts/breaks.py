@@ -121,6 +121,8 @@ class _Sighting:
     stack: list[Frame]
     at: int
     holder: int
+    raised: bool = False
+    """By an exception of the code that was traced: torch leaves the function in eager, and calls that no break."""
 
     @property
     def place(self) -> Frame:
@@ -146,8 +148,13 @@ def graph_breaks(
     """Every distinct graph break of a run, in the order in which they first happened; `compiled` get their ids."""
     near: dict[tuple[str, int, str], list[list[_Sighting]]] = {}
     groups: list[list[_Sighting]] = []
+    by_key = {c.key: c for c in compiled}
     for log in run.processes:
         for sighting in _sightings(log, places, sources, registry):
+            if sighting.raised:
+                if own := by_key.get((sighting.process, sighting.epoch, sighting.compile_id)):
+                    own.raised = sources.at(sighting.place)
+                continue
             key = (sighting.place.file, sighting.place.line, sighting.message.gb_type)
             known = near.setdefault(key, [])
             group = next((group for group in known if _is_same(group[0], sighting)), None)
@@ -155,7 +162,6 @@ def graph_breaks(
                 known.append(group := [])
                 groups.append(group)
             group.append(sighting)
-    by_key = {c.key: c for c in compiled}
     for number, group in enumerate(groups, 1):
         for compile_key in dict.fromkeys((s.process, s.epoch, s.compile_id) for s in group):
             if compile_key in by_key:
@@ -203,10 +209,10 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
             effect = _effect_of_error(event, gb_id, metrics, broken=key in broken)
         else:
             effect = _effect_of_break(event, metrics.get("has_guarded_code"))
-        # An exception of the user's own code, or the recompile limit, where torch goes on in eager.
-        no_break = effect != "error" and message.gb_type.startswith(("Observed exception", *LIMITS))
-        if effect is None or no_break:
+        # At the recompile limit torch goes on in eager.
+        if effect is None or (effect != "error" and message.gb_type.startswith(LIMITS)):
             continue
+        raised = effect != "error" and message.gb_type.startswith("Observed exception")
         # At the recompile limit a compile does not begin: the function's first one knows where it stands.
         compiled = started.get(key) or started.get((event.epoch, f"{_function(event.id)}/0"))
         failed = _frames_of_operation(message)
@@ -215,7 +221,7 @@ def _sightings(log: ProcessLog, places: Places, sources: Sources, registry: Regi
         if at is not None:
             if isinstance(event, BreakSeen) and event.untraced and not failed:
                 frames[at] = _at_definition(frames[at], sources)
-            yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holder)
+            yield _Sighting(log.process, event.epoch, event.id, effect, message, gb_id, frames, at, holder, raised)
 
 
 def _function(compile_id: str) -> str:

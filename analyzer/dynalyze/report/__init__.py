@@ -196,6 +196,7 @@ class Compilation(msgspec.Struct):
     `exclusive` holds what each phase took without those inside it. `began` counts from the start of the run.
     `breaks` are the ids of the graph breaks that it met.
     `module` is what the program calls the module whose code this is, `instance` which of the modules of the run it is.
+    `raised` is the line whose exception ended the attempt.
     """
 
     compile_id: Word
@@ -220,6 +221,7 @@ class Compilation(msgspec.Struct):
     instance: int | None = None
     memory: CompileMemory | None = None
     failure: CompileFailure | None = None
+    raised: Location | None = None
 
     @property
     def key(self) -> CompilationKey:

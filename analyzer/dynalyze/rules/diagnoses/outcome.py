@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
-from dynalyze.report import Compilation, CompileFailure, ForcedSize, Report
+from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Report
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, rules
@@ -57,6 +57,29 @@ def all_eager(report: Report) -> Iterator[Ranked]:
             "Fix the graph breaks below: until then torch.compile gains nothing here.",
             location=tried[0].location,
             evidence=ids(report.graph_breaks),
+        )
+
+
+@Rule(
+    title="What raised while it was traced is compiled no more",
+    severity="warning",
+    description="An exception of the traced code ended a compile: torch leaves the function in eager from then on.",
+)
+def raised_while_traced(report: Report) -> Iterator[Ranked]:
+    met: dict[LineKey, list[Compilation]] = {}
+    for each in report.compilations if report.outcome.status in ("complete", "incomplete") else ():
+        if each.raised is not None:
+            met.setdefault(each.location.at, []).append(each)
+    for first, *_ in met.values():
+        place, name = first.raised, first.name
+        assert place is not None
+        yield raised_while_traced.finding(
+            f"`{name}` is compiled no more since {place.short} raised",
+            f"Check the input before `{name}` is called, and raise there: where the code of a function raises while "
+            "torch traces it, torch leaves the function in eager, also for calls that do not raise. Only what fits "
+            "code compiled before still runs compiled.",
+            why="Where eager does not raise there, tracing took another way than eager does.",
+            location=place,
         )
 
 
