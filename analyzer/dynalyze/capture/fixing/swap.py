@@ -131,9 +131,12 @@ class Swap:
 
     @property
     def new_codes(self) -> set[types.CodeType]:
-        """The code of the functions with it, and of those that come with it."""
-        return {each.new for each in self._functions} | {
-            inner for code in self._code_of_additions for inner in _defined_in(code)
+        """The code of the functions with it, and of those that come with it and are named by any of them."""
+        changed = {each.new for each in self._functions}
+        made = [each for code in self._code_of_additions for each in _defined_in(code)]
+        named = {name for code in (*changed, *made) for name in _used(code)}
+        return changed | {
+            each for code in made if code.co_name in named or code.co_name == "<lambda>" for each in _with_inner(code)
         }
 
     @contextlib.contextmanager
@@ -258,12 +261,20 @@ def _texts(code: types.CodeType) -> Iterator[str]:
 
 
 def _defined_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code of the functions that a module or a class defines, at any depth."""
+    """The code of the functions that a module defines, and its classes; of no function inside another one."""
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType) and each.co_name not in (*_COMPREHENSIONS, "<genexpr>"):
+            if each.co_flags & inspect.CO_OPTIMIZED:
+                yield each
+            else:  # The body of a class.
+                yield from _defined_in(each)
+
+
+def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            if each.co_flags & inspect.CO_OPTIMIZED:  # Not the body of a class.
-                yield each
-            yield from _defined_in(each)
+            yield from _with_inner(each)
 
 
 def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:

@@ -267,6 +267,10 @@ def test_what_an_added_function_does_has_to_run(tmp_path: Path) -> None:
         with swap.applied(), instructions_run(swap.new_codes, ran):
             assert module.Model().run(value) == (value or 7)
         assert swap.unrun(ran) == missing
+    unused = Swap(
+        [SourceChange(str(path), source, f"{source}\n\nKEYS = [x for x in 'ab']\n\ndef other():\n    return 1\n")]
+    )
+    assert unused.unrun(set()) == []
 
 
 def test_a_constructor_that_makes_more_is_told_from_code_that_calls_run(tmp_path: Path) -> None:
