@@ -109,7 +109,8 @@ class Swap:
         for code in self.new_codes:
             lines = self._new_lines.get(code.co_filename, set())
             for number, place in enumerate(code.co_positions() if hasattr(code, "co_positions") else ()):
-                if place[0] in lines and place[2] is not None and place[2] != place[3]:  # Not the beginning of a frame.
+                begins, ends = (place[0], place[2]), (place[1], place[3])
+                if place[0] in lines and place[2] is not None and begins != ends:  # Not the beginning of a frame.
                     key = code.co_filename, *place
                     expressions[key] = expressions.get(key, False) or (code, 2 * number) in ran
         return sorted({(key[0], key[1]) for key, did_run in expressions.items() if not did_run})
