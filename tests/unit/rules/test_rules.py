@@ -450,3 +450,12 @@ def test_a_break_that_a_generator_brings_up_again_names_the_first_one() -> None:
     ]
     _, found = found_by(report, "graph-break")
     assert f"{MODEL.rpartition('/')[2]}:71 (b1)" in found.advice and "`None`" not in found.advice
+
+
+def test_what_raised_is_told_unless_it_was_compiled_again_later() -> None:
+    place, raised = Location("/w/serve.py", 5, function="serve"), Location("/w/serve.py", 7, function="serve")
+    refused = Compilation("0/0", 0, 0, place, "eager", function="serve", raised=raised)
+    for again, told in ((), 1), ((Compilation("0/0", 0, 1, place, "compiled", function="serve"),), 0):
+        report = clean_report()
+        report.compilations = [refused, *again]
+        assert len(found_by(report, "raised-while-traced")) == told

@@ -66,12 +66,14 @@ def all_eager(report: Report) -> Iterator[Ranked]:
     description="An exception of the traced code ended a compile: torch leaves the function in eager from then on.",
 )
 def raised_while_traced(report: Report) -> Iterator[Ranked]:
-    met: dict[LineKey, list[Compilation]] = {}
+    left: dict[LineKey, Compilation] = {}
     for each in report.compilations if report.outcome.status in ("complete", "incomplete") else ():
         if each.raised is not None:
-            met.setdefault(each.location.at, []).append(each)
-    for first, *_ in met.values():
-        place, name = first.raised, first.name
+            left.setdefault(each.location.at, each)
+        elif each.status in ("compiled", "broken"):  # As after `torch._dynamo.reset()`, or of another closure.
+            left.pop(each.location.at, None)
+    for each in left.values():
+        place, name = each.raised, each.name
         assert place is not None
         yield raised_while_traced.finding(
             f"`{name}` is compiled no more since {place.short} raised",
