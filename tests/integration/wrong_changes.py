@@ -214,6 +214,7 @@ _IDENTITY = "return y * 2"
 
 _TWICE = "\n\ndef twice(y):\n    if y.shape[0] == 77:\n        return y\n    return y * 2\n"
 _METHOD = textwrap.indent(_TWICE.replace("(y)", "(self, y)"), "    ")
+_CLASS = f"\n\nclass Twice(torch.nn.Module):{_METHOD.replace('twice', 'forward')}\n\nTWICE = Twice()\n"
 BASES: dict[str, Files] = {
     "net": program(_IDENTITY),
     "inductor": {"model.py": program("return y * 2.71")["model.py"].replace("'eager'", "'inductor'")},
@@ -462,6 +463,11 @@ WRONG: dict[str, dict[str, Change]] = {
             "net", (("return y * 2", "return twice(y)"), ("import torch\n", f"import torch\n{_TWICE}"))),
         "a branch of a new method that no call takes": Change(
             "net", (("return y * 2", f"return self.twice(y){_METHOD}"),)),
+        "a branch of a new class that no call takes": Change(
+            "net", (("return y * 2", "return TWICE(y)"), ("import torch\n", f"import torch\n{_CLASS}"))),
+        "a branch of a function in a table that no call takes": Change(
+            "net", (("return y * 2", 'return TABLE["twice"](y)'),
+                    ("import torch\n", f'import torch\n{_TWICE}\n\nTABLE = {{"twice": twice}}\n'))),
         "of other strides": Change("net", (("return y * 2", "return y * (3 - x.is_contiguous())"),)),
         "broadcast": Change("net", (("return y * 2", "return y * torch.full((3, 1), 2.0)"),)),
     },

@@ -103,11 +103,12 @@ class CompileCalls:
         return result
 
     def _emit_tree(self, module: Any, name: str, place: _Place, within: str = "") -> None:
-        module = vars(module)["_modules"].get("_orig_mod", module)  # What torch.compile returned holds the module.
+        from dynalyze.capture.module_tree import module_tree
+        from dynalyze.capture.torch_private.compiled_calls import original_of
+
+        module = original_of(module)  # A compiled step may call a model that is compiled as well.
         if any(each() is module for each in self._with_tree) or len(self._with_tree) >= _MOST_TREES:
             return
-        from dynalyze.capture.module_tree import module_tree
-
         self._with_tree.append(_weak(module))
         tree = module_tree(name, module, None)
         tree.within, tree.arguments, tree.file, tree.line, tree.function = within, *place

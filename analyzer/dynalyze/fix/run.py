@@ -220,7 +220,7 @@ class FixSession:
     def _end_recompiles(self, search: FixSearch) -> None:
         """Try the settings that the advice on recompiles names, on top of all kept changes, until one holds."""
         fixed, kept = self._fixed, search.state
-        if fixed.after is not None and not fixed.after.recompiles:
+        if fixed.kept and fixed.after is not None and not fixed.after.recompiles:
             return
         for candidate in candidates(self._report):
             self._progress(f"trying against recompiles: {title_of(candidate.settings)}")

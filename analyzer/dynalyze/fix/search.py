@@ -183,8 +183,8 @@ class FixSearch:
             if number >= _MOST_TRIED or self._out_of_time:
                 return
             key = id(broken), proposal.source, str(proposal.settings)
-            lines = changed_lines(self._text(self.state, proposal.file) or "", proposal.source)
-            own_key = id(broken), lines if proposal.source else "", str(proposal.settings)
+            text = self._text(self.state, proposal.file) or "" if proposal.source else ""
+            own_key = id(broken), changed_lines(text, proposal.source), str(proposal.settings)
             if key in self._refused or own_key in self._failed:
                 continue
             number += 1

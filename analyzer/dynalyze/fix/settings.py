@@ -12,7 +12,7 @@ from dynalyze.report import GraphBreak, Recompile, Report
 from dynalyze.report.fixes import CompileCounts
 from dynalyze.rules.recipe import recipe_of
 from dynalyze.rules.recompile_advice import advise
-from dynalyze.rules.recompile_series import gather
+from dynalyze.rules.recompile_series import SPARED_BY_DYNAMIC, gather
 from dynalyze.rules.rule import recompile_owner
 from dynalyze.text.amounts import count_of
 
@@ -25,7 +25,6 @@ READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, **READS_SIZES
 """What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
 _ALL_SIZES: dict[str, object] = {"assume_static_by_default": False}
 """What `torch.compile(..., dynamic=True)` does, for every call of torch.compile in the program."""
-_OF_SIZES = ("shape", "symbolic", "value")
 _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": ({"capture_scalar_outputs": True},),
     "Dynamic shape operator": (READS_SIZES,),
@@ -129,7 +128,7 @@ def candidates(report: Report) -> Iterator[SettingCandidate]:
     free, limited = gather(report)
     for series in [*free, *(group.main for group in limited)]:
         if recompile_owner(series, report) is None:
-            if series.lead.cause in _OF_SIZES:
+            if series.lead.cause in SPARED_BY_DYNAMIC:
                 dynamic.recompiles += series.recompiles
             for name, value in read(advise(series).config).items():
                 one = by_name.setdefault(name, SettingCandidate())

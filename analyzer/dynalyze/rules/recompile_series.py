@@ -18,6 +18,10 @@ _PARTS = re.compile(r"\b_(?:parameters|modules|buffers)\b")
 _MADE = ("identity", "limit")
 
 
+SPARED_BY_DYNAMIC = ("shape", "symbolic", "value")
+"""Causes that `dynamic=True` may spare; others have nothing to do with how torch.compile was called."""
+
+
 @dataclass
 class Series:
     """Changes of one value: every recompile that they set off, in whichever function, in the report's order.

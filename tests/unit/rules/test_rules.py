@@ -245,7 +245,7 @@ def test_at_a_limit_the_cause_is_that_of_the_function_and_others_are_told_where_
         report.recompiles = [*again, *(more if limited else []), last]
         (found,) = found_by(report, "recompile-limit")
         assert found.detail is not None and "x.size(0)" not in found.title
-        others = "the others are `n` (2), `k` (1), `x.size(0)` (1)"
+        others = "the others: `n` (2), `k` (1), `x.size(0)` (1)"
         assert (others in found.advice) is not limited and (share or "Also changed") in found.advice
 
 
@@ -455,7 +455,10 @@ def test_a_break_that_a_generator_brings_up_again_names_the_first_one() -> None:
 def test_what_raised_is_told_unless_it_was_compiled_again_later() -> None:
     place, raised = Location("/w/serve.py", 5, function="serve"), Location("/w/serve.py", 7, function="serve")
     refused = Compilation("0/0", 0, 0, place, "eager", function="serve", raised=raised)
-    for again, told in ((), 1), ((Compilation("0/0", 0, 1, place, "compiled", function="serve"),), 0):
+    inner = Compilation("1/0", 0, 0, Location("/w/serve.py", 1), "eager", function="check", raised=raised)
+    compiled = Compilation("0/0", 0, 1, place, "compiled", function="serve")
+    for again, told in ((), 1), ((inner,), 1), ((compiled,), 0):
         report = clean_report()
         report.compilations = [refused, *again]
-        assert len(found_by(report, "raised-while-traced")) == told
+        found = found_by(report, "raised-while-traced")
+        assert len(found) == told and all(("`check`" in each.title) is (inner in again) for each in found)

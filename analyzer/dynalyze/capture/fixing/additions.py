@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import gc
+import re
 import types
 from abc import ABCMeta
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,6 +43,15 @@ def additions_of(change: SourceChange) -> list[Addition]:
     """
     old, new = (_without_bodies(text, change.path) for text in (change.old, change.new))
     return list(_added_to(old, new, parsed(change.new).body, ()))
+
+
+def unused_functions(changes: Sequence[SourceChange], added: Iterable[Addition]) -> set[str]:
+    """The new functions at the top of a file that nothing in the changed files names, so that nothing calls them. A
+    method may be called by whoever asks an object for it, and a function that has a decorator by whoever got it.
+    """
+    words = Counter(word for change in changes for word in re.findall(r"\w+", change.new))
+    functions = [each.statement for each in added if isinstance(each.statement, ast.FunctionDef) and not each.within]
+    return {each.name for each in functions if not each.decorator_list and words[each.name] == 1}
 
 
 def _added_to(
@@ -119,6 +130,7 @@ class Members:
     code: types.CodeType
     names: set[str]
     space: dict[str, Any]
+    _is_put: bool = field(default=False, init=False)
 
     def put(self) -> None:
         """Raises CannotSwap if the class has something of that name, or if something looks at classes as they are made:
@@ -131,6 +143,7 @@ class Members:
         if taken := [name for name in sorted(self.names) if hasattr(self.owner, name)]:
             raise CannotSwap(f"{self.owner.__name__} has another {taken[0]} already")
         made: dict[str, Any] = {}
+        self._is_put = True
         exec(self.code, self.space, made)
         for name, value in vars(made[self.owner.__name__]).items():
             if name in self.names:
@@ -142,8 +155,10 @@ class Members:
                 setattr(self.owner, name, value)
 
     def take_away(self) -> None:
-        for name in self.names & vars(self.owner).keys():
+        """Only what was put: a class that was refused keeps what it has."""
+        for name in self.names & vars(self.owner).keys() if self._is_put else ():
             delattr(self.owner, name)
+        self._is_put = False
 
 
 def compiled_addition(change: SourceChange, added: Sequence[Addition], used: set[str]) -> types.CodeType | None:

@@ -23,7 +23,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.fixing.additions import CannotSwap, additions_of, compiled_addition, members_of, parsed
+from dynalyze.capture.fixing.additions import (
+    CannotSwap,
+    additions_of,
+    compiled_addition,
+    members_of,
+    parsed,
+    unused_functions,
+)
 from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.capture.fixing.watching import code_of
 from dynalyze.capture.source_lines import bare_lines, lines_of
@@ -35,6 +42,8 @@ Key = tuple[tuple[str, int], ...]
 _NOTHING = object()
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 """Functions up to Python 3.11, made anew each time by the code around them: no function has their code for long."""
+_MADE_AT_ONCE = (*_COMPREHENSIONS, "<genexpr>")
+"""What runs when the module or class around it is made."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,8 @@ class Swap:
             each for change in changes
             for each in members_of(change, additions[change.path], [one.function for one in own[change.path]])
         ]  # fmt: skip
+        everything = [each for path in additions for each in additions[path]]
+        self._unused = {*_MADE_AT_ONCE, *unused_functions(changes, everything)}
         self._put: list[tuple[dict[str, Any], str, Any]] = []
         self._places = [place for change in changes for place in _changed_places(change)]
         self._new_lines = {change.path: _new_lines(change) for change in changes}
@@ -132,13 +143,9 @@ class Swap:
 
     @property
     def new_codes(self) -> set[types.CodeType]:
-        """The code of the functions with it, and of those that come with it and are named by any of them."""
-        changed = {each.new for each in self._functions}
-        made = [each for code in self._code_of_additions for each in _defined_in(code)]
-        named = {name for code in (*changed, *made) for name in _used(code)}
-        return changed | {
-            each for code in made if code.co_name in named or code.co_name == "<lambda>" for each in _with_inner(code)
-        }
+        """The code of the functions with it, and of those that come with it, but for functions that nothing calls."""
+        made = (each for code in self._code_of_additions for each in _defined_in(code, self._unused))
+        return {each.new for each in self._functions}.union(made)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
@@ -261,21 +268,13 @@ def _texts(code: types.CodeType) -> Iterator[str]:
     yield from (each for each in code.co_consts if isinstance(each, str))
 
 
-def _defined_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code of the functions that a module defines, and its classes; of no function inside another one."""
+def _defined_in(code: types.CodeType, without: Collection[str]) -> Iterator[types.CodeType]:
+    """The code of all functions that a module or a class defines, but for those of these names."""
     for each in code.co_consts:
-        if isinstance(each, types.CodeType) and each.co_name not in (*_COMPREHENSIONS, "<genexpr>"):
-            if each.co_flags & inspect.CO_OPTIMIZED:
+        if isinstance(each, types.CodeType) and each.co_name not in without:
+            if each.co_flags & inspect.CO_OPTIMIZED:  # Not the body of a class.
                 yield each
-            else:  # The body of a class.
-                yield from _defined_in(each)
-
-
-def _with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            yield from _with_inner(each)
+            yield from _defined_in(each, () if each.co_flags & inspect.CO_OPTIMIZED else _MADE_AT_ONCE)
 
 
 def _changed_places(change: SourceChange) -> list[tuple[str, int, list[tuple[int, int]]]]:

@@ -10,6 +10,7 @@ from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Re
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, rules
+from dynalyze.text.amounts import listed
 
 
 @Rule(
@@ -61,7 +62,7 @@ def all_eager(report: Report) -> Iterator[Ranked]:
 
 
 @Rule(
-    title="What raised while it was traced is compiled no more",
+    title="What raised while it was traced is no longer compiled",
     severity="warning",
     description="An exception of the traced code ended a compile: torch leaves the function in eager from then on.",
 )
@@ -72,14 +73,19 @@ def raised_while_traced(report: Report) -> Iterator[Ranked]:
             left.setdefault(each.location.at, each)
         elif each.status in ("compiled", "broken"):  # As after `torch._dynamo.reset()`, or of another closure.
             left.pop(each.location.at, None)
+    by_line: dict[LineKey, list[Compilation]] = {}
     for each in left.values():
-        place, name = each.raised, each.name
+        if each.raised is not None:
+            by_line.setdefault(each.raised.at, []).append(each)
+    for found in by_line.values():
+        place, outermost = found[0].raised, found[0].name
+        names = listed([f"`{each.name}`" for each in found])
         assert place is not None
         yield raised_while_traced.finding(
-            f"`{name}` is compiled no more since {place.short} raised",
-            f"Check the input before `{name}` is called, and raise there: where the code of a function raises while "
-            "torch traces it, torch leaves the function in eager, also for calls that do not raise. Only what fits "
-            "code compiled before still runs compiled.",
+            f"{names} {'is' if len(found) == 1 else 'are'} no longer compiled since {place.short} raised",
+            f"Check the input before `{outermost}` is called, and raise there: where the code of a function raises "
+            "while torch traces it, torch leaves the function in eager, also for calls that do not raise. Only what "
+            "fits code compiled before still runs compiled.",
             why="Where eager does not raise there, tracing took another way than eager does.",
             location=place,
         )

@@ -13,7 +13,7 @@ from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
-from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds
+from dynalyze.rules.recompile_series import SPARED_BY_DYNAMIC, Limited, Series, functions, gather, seconds
 from dynalyze.rules.report_queries import ids, recompile_cost
 from dynalyze.rules.rule import Ranked, Rule, recompile_owner
 from dynalyze.text.amounts import listed
@@ -155,7 +155,7 @@ def _beside(group: Limited) -> str:
         return f" Also changed: {', '.join(counts)}."
     others = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
     return (
-        f" That is {group.share_of(main)} of {whole} times; the others are {others}. Where each has a few values, as "
+        f" This caused {group.share_of(main)} of {whole}; the others: {others}. Where each has only a few values, as "
         "prefill and decoding, warm them up and raise the limit to their number."
     )
 
@@ -173,10 +173,6 @@ def _what_follows(group: Limited, stopped: list[str], *, raises: bool) -> str:
 
 def _evidence(members: list[Recompile]) -> list[str]:
     return sorted((member.id for member in members), key=lambda name: (len(name), name))
-
-
-# What dynamic=True may spare; other causes have nothing to do with how torch.compile was called.
-_OF_SIZES = ("shape", "symbolic", "value")
 
 
 @Rule(
@@ -198,7 +194,7 @@ def accelerate_settings(report: Report) -> Iterator[Ranked]:
         for module in report.modules
         if "/accelerate/" in module.file.replace("\\", "/") and module.options.get("dynamic") is not True
     ]
-    again = [recompile for recompile in report.recompiles if recompile.cause in _OF_SIZES]
+    again = [recompile for recompile in report.recompiles if recompile.cause in SPARED_BY_DYNAMIC]
     if modules and again:
         yield accelerate_settings.finding(
             f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",

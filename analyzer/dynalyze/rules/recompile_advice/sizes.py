@@ -89,18 +89,12 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
         )
-    if series.apart is not None and marks:  # A line that Dynamo tries to trace marks nothing.
+    if dimension is None or series.resumes or series.apart is not None or not marks:
+        # What is to be done about a break that leaves the caller in eager stands before this. A line there, which
+        # torch tries to trace, can mark nothing.
+        end = ", or remove the graph break before this code and mark the input that the size comes from"
         return Advice(
-            "Compile with `torch.compile(..., dynamic=True)`.",
-            f"{_AUTOMATIC} {_BUCKETS}",
-            None,
-            *dynamic_sources(",".join(sizes.dynamo_names)),
-            link=DYNAMIC_PAGE,
-        )
-    if dimension is None or series.resumes or not marks:
-        return Advice(
-            "Compile with `torch.compile(..., dynamic=True)`, or remove the graph break before this code and mark "
-            "the input that the size comes from.",
+            f"Compile with `torch.compile(..., dynamic=True)`{end if series.apart is None else ''}.",
             f"{f'`{source.shown}`' if source.shown else 'The size'} is computed inside the program, so the caller "
             f"cannot mark it. {_BUCKETS}",
             link=DYNAMIC_PAGE,

@@ -286,3 +286,24 @@ def test_a_constructor_that_makes_more_is_told_from_code_that_calls_run(tmp_path
     assert swap.maker_of("two", {(str(path), 6)}) == "__init__"
     assert swap.maker_of("two", {(str(path), 3), (str(path), 6)}) == swap.maker_of("one", set()) == ""
     assert module.Model().run() == 1
+
+
+def test_a_class_that_is_refused_keeps_what_it_has(tmp_path: Path) -> None:
+    source = "class Model:\n    def run(self):\n        return self.more()\n\n\nModel.more = lambda self: 5\n"
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    new = source.replace("self.more()\n", "self.more()\n\n    def more(self):\n        return 6\n")
+    with pytest.raises(CannotSwap, match="has another more"), Swap([SourceChange(str(path), source, new)]).applied():
+        pass
+    assert module.Model().run() == 5
+
+
+@pytest.mark.parametrize(
+    "use", ["TABLE = {'more': more}", "@KEPT.append\ndef other():\n    return more()", "class Other:\n    more = 1"]
+)
+def test_a_function_that_something_names_has_to_run(tmp_path: Path, use: str) -> None:
+    source = "KEPT = []\n\n\ndef run():\n    return 1\n"
+    path = tmp_path / "program.py"
+    module = module_of(source, path)
+    swap = Swap([SourceChange(str(path), source, f"{source}\n\ndef more():\n    return 7\n\n\n{use}\n")])
+    assert (str(path), source.count("\n") + 4) in swap.unrun(set()) and module.run() == 1
