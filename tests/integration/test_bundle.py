@@ -58,6 +58,59 @@ def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
     assert trained["grad"].abs().sum() > 0 and trained["cleared"]
 
 
+SET_BETWEEN_CALLS = """
+class Table(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.grow(4)
+    def grow(self, long):
+        self.long = long
+        self.register_buffer("rows", torch.randn(long, 3))
+    def forward(self, x):
+        if len(x) > self.long:
+            self.grow(len(x))
+        return x + self.rows[:len(x)]
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = Table(), torch.nn.BatchNorm1d(3)
+        self.scale, self.made = 1.0, 0
+    def forward(self, x):
+        self.made += 1
+        return self.norm(self.table(x)) * self.scale
+"""
+
+
+def test_what_a_program_sets_between_its_calls_is_set_again(tmp_path: Path) -> None:
+    program = """
+net = Net()
+seen(net(torch.ones(3, 3)))
+seen(net(torch.ones(6, 3)))
+net.scale = 2.0
+seen(net(torch.ones(5, 3)))
+"""
+    recorded = record(SET_BETWEEN_CALLS + program, tmp_path)
+    found = read(recorded, EACH_CALL + "found['left'] = target.made, target.scale\n")
+    assert_same(found, recorded.seen)
+    assert found["left"] == (3 + 2 * 3, 2.0)  # What the calls themselves count goes on.
+
+
+def test_modules_that_the_program_compiled_get_their_state_and_not_their_wrappers(tmp_path: Path) -> None:
+    program = """
+one, two = Net(), Net()
+first, second = torch.compile(one, backend="eager"), torch.compile(two, backend="eager")
+seen(first(torch.rand(4, 3)))
+seen(second(torch.rand(4, 3)))
+one.eval()
+two.scale = 3.0
+seen(first(torch.rand(4, 3)))
+seen(second(torch.rand(4, 3)))
+"""
+    recorded = record(SET_BETWEEN_CALLS + program, tmp_path)
+    as_written = EACH_CALL.replace("target = workload.model", "target = workload.as_written()")
+    assert_same(read(recorded, as_written), recorded.seen)
+
+
 def test_the_file_is_private_and_checked(tmp_path: Path) -> None:
     recorded = record("seen(torch.nn.Linear(4, 4)(torch.randn(2, 4)))\n", tmp_path)
     file = recorded.folder / recorded.bundle["file"]

@@ -142,3 +142,11 @@ def test_a_value_that_compiled_gives_otherwise_each_time_was_not_rounded() -> No
     found = judged(calls(read_nothing, X), "inductor")
     assert found.verdict == "suspicious", found.reason
     assert "something else each time" in found.reason
+
+
+def test_answers_of_a_model_that_torchao_quantised_are_compared() -> None:
+    """Its weights answer to few operators, and it binds a functools.partial to each layer."""
+    torchao = pytest.importorskip("torchao.quantization")
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
+    torchao.quantize_(model, torchao.Int8WeightOnlyConfig())
+    assert judged(calls(model, torch.randn(4, 64))).verdict in ("equal", "benign", "rounding only")

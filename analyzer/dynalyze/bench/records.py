@@ -96,6 +96,7 @@ class ConfigRun:
         counts = msgspec.convert(self.first.warm.counts, Counts)
         checks = [self.first.check, *self.checks]
         counts.recompiles_while_timing = sum(check.recompiles_while_timing for check in checks)
+        counts.eager_calls = max(counts.eager_calls, *(check.steps_in_eager for check in checks))
         replays = [check.cudagraph_replays for check in checks if check.cudagraph_replays is not None]
         counts.cudagraph_replays = sum(replays) if replays else None
         return counts
@@ -221,7 +222,10 @@ def _memory(row: ConfigRun, eager: ConfigRun) -> Memory | None:
 
 def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
     """Caveats of a valid number. The worker decides whether it is valid (`check`)."""
-    found, configuration, device = [], row.configuration, row.load.device
+    found, configuration, device = list[str](), row.configuration, row.load.device
+    if configuration.compile and counts.eager_calls:
+        of_all = f"{counts.eager_calls} of {row.load.calls} calls"
+        found.append(f"{of_all} ran no compiled code: the recompile limit was reached")
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:
         functions = "one function was" if counts.eager_frames == 1 else f"{counts.eager_frames} functions were"

@@ -166,6 +166,8 @@ class WorkBench:
         for row in (self.eager, *self.rows):
             if row.usable:
                 self._extras(row)
+            elif not row.problem:  # Its times would mislead; what its first calls answer is worth knowing.
+                self._answers(row)
         if self._plan.answers_first:
             self._pairs()
         for row in self.rows:

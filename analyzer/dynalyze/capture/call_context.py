@@ -6,8 +6,8 @@ import contextlib
 import random
 import sys
 import weakref
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from dynalyze.capture.torch_private.compiled_calls import no_dispatch, no_functi
 
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 _GENERATOR_DEVICES = ("cuda", "xpu")
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +95,42 @@ class RandomState:
 
 
 @dataclass(slots=True)
-class ModuleState:
-    """Training flags and buffers of modules, which it does not hold: a program may let go of a model.
+class PartState:
+    """One module when a call began, without holding it: a program may let go of a model.
 
-    Parameters are not part of it: a program that trains changes them between any two calls.
+    `plain` are its numbers, strings and flags; of these the program itself gave other values between two calls to those
+    in `assigned`, a set that the states of all calls share.
     """
 
-    references: list[weakref.ref[torch.nn.Module]]
-    training: list[bool]
-    buffers: list[tuple[weakref.ref[torch.nn.Module], Frozen]]
+    module: weakref.ref[torch.nn.Module]
+    training: bool
+    plain: dict[str, Any]
+    assigned: set[str]
+    buffers: Frozen | None = None
+
+    def restore(self) -> None:
+        if (part := self.module()) is None:
+            return
+        if part.training is not self.training:
+            part.training = self.training
+        names: Iterable[str] = self.assigned
+        for name, value in self.buffers.thaw().items() if self.buffers is not None else ():
+            if _set_buffer(part, name, value):
+                names = self.plain  # What was made anew in another size has that size written down beside it.
+        vars(part).update({name: self.plain[name] for name in names if name in self.plain})
+
+
+@dataclass(slots=True)
+class ModuleState:
+    """The state of a module and of all its parts. Parameters are not in it: a program that trains changes them between
+    any two calls.
+    """
+
+    states: list[PartState]
 
     @property
     def parts(self) -> list[torch.nn.Module]:
-        return [part for reference in self.references if (part := reference()) is not None]
+        return [part for each in self.states if (part := each.module()) is not None]
 
     def of(self, others: dict[int, torch.nn.Module]) -> ModuleState:
         """The same of the modules that stand in the place of these, by the ids of these."""
@@ -115,17 +139,11 @@ class ModuleState:
             part = reference()
             return reference if part is None else weakref.ref(others.get(id(part), part))
 
-        buffers = [(other(owner), frozen) for owner, frozen in self.buffers]
-        return ModuleState(list(map(other, self.references)), self.training, buffers)
+        return ModuleState([replace(each, module=other(each.module)) for each in self.states])
 
     def restore(self) -> None:
-        for reference, training in zip(self.references, self.training, strict=True):
-            if (part := reference()) is not None and part.training is not training:
-                part.training = training
-        for reference, frozen in self.buffers:
-            if (owner := reference()) is not None:
-                for name, value in frozen.thaw().items():
-                    _set_buffer(owner, name, value)
+        for each in self.states:
+            each.restore()
 
 
 class ModuleStates:
@@ -135,6 +153,9 @@ class ModuleStates:
         self._parts: dict[int, tuple[int, list[weakref.ref[torch.nn.Module]]]] = {}
         # The buffers of each submodule when last copied, their versions, and the copies.
         self._seen: dict[int, tuple[list[weakref.ref[torch.Tensor]], list[int], Frozen]] = {}
+        # The plain values of each submodule at the end of the last call; those that the program changed since then.
+        self._left: dict[int, dict[str, Any]] = {}
+        self._assigned: dict[int, set[str]] = {}
 
     def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
@@ -146,17 +167,29 @@ class ModuleStates:
         several = (part for module in roots for part in self._parts_of(module))
         references = self._parts_of(roots[0]) if len(roots) == 1 else list(dict.fromkeys(several))
         spent = 0
-        buffers = []
-        training = []
+        states = []
         for reference in references:
             part = reference()
             assert part is not None, "its root is held by who calls it"
-            training.append(part.training)
+            # Until this call has ended, nobody knows whose change one is.
+            plain, left = _plain(part), self._left.pop(id(part), None)
+            assigned = self._assigned.setdefault(id(part), set())
+            if left is not None:
+                assigned |= {name for name, value in plain.items() if value != left.get(name, value)}
+            state = PartState(reference, part.training, left if plain == left else plain, assigned)
             if part._buffers:
-                frozen, new = self._buffers_of(part, budget - spent)
-                buffers.append((reference, frozen))
+                state.buffers, new = self._buffers_of(part, budget - spent)
                 spent += new
-        return ModuleState(references, training, buffers), spent
+            states.append(state)
+        return ModuleState(states), spent
+
+    def ended(self, state: ModuleState) -> None:
+        """Note what a call left behind, once it has ended: what is different later, the program changed."""
+        self._left.update({id(part): _plain(part) for part in state.parts})
+
+    def missed(self) -> None:
+        """Note a call whose state was not taken."""
+        self._left.clear()
 
     def forget_gone(self) -> None:
         """Drop what is kept for modules that are there no more."""
@@ -202,8 +235,14 @@ def _count_children(parts: list[weakref.ref[torch.nn.Module]]) -> int:
     return sum([len(part._modules) for part in living]) if len(living) == len(parts) else -2
 
 
-def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> None:
-    """In place where that is possible, so that the compiled code meets the tensor it knows."""
+def _plain(part: torch.nn.Module) -> dict[str, Any]:
+    return {name: value for name, value in vars(part).items() if type(value) in _PLAIN and name != "training"}
+
+
+def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> bool:
+    """In place where that is possible, so that the compiled code meets the tensor it knows. Returns whether one of
+    another shape was there.
+    """
     current = owner._buffers.get(name)
     if (
         isinstance(current, torch.Tensor)
@@ -213,5 +252,6 @@ def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> None:
     ):
         with torch.no_grad():
             current.copy_(value)
-    else:
-        owner._buffers[name] = value
+        return False
+    owner._buffers[name] = value
+    return not isinstance(current, torch.Tensor) or current.shape != value.shape

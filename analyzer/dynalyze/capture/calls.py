@@ -202,7 +202,9 @@ class Recorder:
         """Learn from the outcome whether there is anything to make again, and later whether backward ran."""
         try:
             if call is None or call.kept is None or not self.recording:
+                self._states.missed()
                 return
+            self._states.ended(call.kept.state)
             if self._watch is not None and (effect := self._watch.since(call.effects_before)) is not None:
                 call.effect = effect
                 self._release(call)
@@ -401,7 +403,7 @@ def target_of(model: Any) -> Any:
     owner = getattr(original, "__self__", None)
     if not isinstance(original, types.MethodType) or not isinstance(owner, torch.nn.Module):
         return original
-    if original.__func__.__name__ in _THROUGH_THE_MODULE:
+    if getattr(original.__func__, "__name__", "") in _THROUGH_THE_MODULE:
         return owner
     plain = original.__func__ is getattr(type(owner), "forward", None)
     return owner if plain and not (owner._forward_pre_hooks or owner._forward_hooks) else original

@@ -104,10 +104,13 @@ class Memory(msgspec.Struct):
 
 
 class Counts(msgspec.Struct):
-    """What torch counted in the cold process: the grounds on which a measurement is valid."""
+    """What torch counted in the cold process: the grounds on which a measurement is valid. `eager_calls` are those of a
+    round that ran no compiled code, in the timed process that has most.
+    """
 
     compiled_frames: int = 0
     eager_frames: int = 0
+    eager_calls: int = 0
     graph_breaks: int = 0
     graphs: int = 0
     recompiles: int = 0

@@ -167,7 +167,7 @@ def judge(report: Report) -> list[Finding]:
             report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
     for _, finding in found:
         finding.impact = finding.impact or _break_cost(report, finding.evidence)
-        if (said := finding.detail) is not None and said.config and _setting_fails(report, finding.evidence):
+        if (said := finding.detail) is not None and said.config and setting_fails(report, finding.evidence):
             finding.detail = msgspec.structs.replace(said, config="", config_note="")
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
     return costliest_first(report, [finding for _, finding in found])
@@ -187,7 +187,7 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     return cost
 
 
-def _setting_fails(report: Report, evidence: Iterable[str]) -> bool:
+def setting_fails(report: Report, evidence: Iterable[str]) -> bool:
     """Whether running showed that the setting ends nothing here."""
     return any(each.setting_fails(report, set(evidence)) for each in registry.modules("rules"))
 

@@ -15,7 +15,7 @@ import torch._dynamo
 from dynalyze.capture import process_tree
 from dynalyze.capture.bench import memory, timing
 from dynalyze.capture.bench.failures import Failed, answer_of, kind_of, one_line
-from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.timing import warm
 from dynalyze.capture.bench.validity import Compiles, PassCounts, look, reason_against
 from dynalyze.capture.bench.workload import Step
@@ -87,6 +87,22 @@ def test_what_is_invalid(
 ) -> None:
     found = reason_against(configuration, counts, evidence, device)
     assert reason in found if reason else not found
+
+
+@pytest.mark.parametrize(
+    ("name", "in_eager", "reason"),
+    [
+        ("default", 1, ""),
+        ("default", 2, "2 of 2 calls ran no compiled code: the recompile limit was reached"),
+        (AS_WRITTEN, 2, ""),
+    ],
+)
+def test_past_the_recompile_limit_a_program_is_timed_as_it_runs(
+    name: str, in_eager: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "recompile_limit_hit", lambda: True)
+    counts = {**GOOD, "compiled_frames": 2 - in_eager}
+    assert reason_against(Configuration(name), counts, PassCounts(2, in_eager, 0), "cpu") == reason
 
 
 def test_a_look_tells_compiled_from_eager_steps_and_puts_the_profiler_back() -> None:

@@ -18,3 +18,32 @@ def test_zeros_of_another_sign(dtype: torch.dtype) -> None:
 def test_a_nan_has_no_sign() -> None:
     nan = torch.tensor([float("nan")])
     assert identical(nan, -nan, signs=True)
+
+
+class Packed(torch.Tensor):
+    """A tensor around another, which like many quantised ones answers to few operators."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor, scale: float) -> Packed:
+        made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=torch.float32)
+        made.inner, made.scale = inner, scale
+        return made
+
+    def __tensor_flatten__(self) -> tuple[list[str], float]:
+        return ["inner"], self.scale
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, torch.Tensor], scale: float, *_: object) -> Packed:
+        return Packed(inner["inner"], scale)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: object, *_: object) -> None:
+        raise NotImplementedError(str(func))
+
+
+def test_tensors_around_others_are_compared_by_what_is_in_them() -> None:
+    whole = torch.arange(4, dtype=torch.int8)
+    assert identical(Packed(whole, 0.5), Packed(whole.clone(), 0.5))
+    assert not identical(Packed(whole, 0.5), Packed(whole + 1, 0.5))
+    assert not identical(Packed(whole, 0.5), Packed(whole, 0.25))
+    assert not identical(Packed(whole, 0.5), torch.arange(4.0))

@@ -249,8 +249,13 @@ def _stand_ins(model: Any, target: Any) -> dict[int, torch.nn.Module]:
     original, other = _module_behind(model), _module_behind(target)
     if original is None or other is None or original is other:
         return {}
-    theirs = dict(other.named_modules())
-    return {id(part): theirs[name] for name, part in original.named_modules() if name in theirs}
+    # What torch.compile wraps has the name of its wrapper, which comes before it.
+    theirs = {_unwrapped(name): part for name, part in other.named_modules()}
+    return {id(part): theirs[at] for name, part in original.named_modules() if (at := _unwrapped(name)) in theirs}
+
+
+def _unwrapped(name: str) -> str:
+    return ".".join(part for part in name.split(".") if part != "_orig_mod")
 
 
 def _module_behind(target: Any) -> torch.nn.Module | None:

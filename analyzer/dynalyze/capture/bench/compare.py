@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
+from dynalyze.capture.torch_private.compiled_calls import wraps_tensors
+
 _PIECE = 1 << 22
 _HALVES = (torch.float16, torch.bfloat16)
 _SMALL = 1000
@@ -248,6 +250,8 @@ def identical(one: torch.Tensor, other: torch.Tensor, *, signs: bool = False) ->
     """Whether two tensors hold the same, NaN at the same places included. With `signs` 0.0 and -0.0 differ."""
     if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout):
         return False
+    if wraps_tensors(one) or wraps_tensors(other):
+        return _same_inside(one, other, signs=signs)
     if one.layout is not torch.strided:
         one, other = one.to_dense(), other.to_dense()
     if _same_bits(one, other):
@@ -256,6 +260,18 @@ def identical(one: torch.Tensor, other: torch.Tensor, *, signs: bool = False) ->
         one.is_floating_point() and bool(torch.all((one == other) | (one.isnan() & other.isnan())))
     )
     return same and (not signs or _same_signs(one, other))
+
+
+def _same_inside(one: torch.Tensor, other: torch.Tensor, *, signs: bool) -> bool:
+    """The same of tensors around others, as quantised weights are: of them few classes know how to be compared."""
+    if type(one) is not type(other):
+        return False
+    (names, context), (theirs, their_context) = one.__tensor_flatten__(), other.__tensor_flatten__()
+    return (
+        list(names) == list(theirs)
+        and bool(context == their_context)
+        and all(identical(getattr(one, name), getattr(other, name), signs=signs) for name in names)
+    )
 
 
 def _same_signs(one: torch.Tensor, other: torch.Tensor) -> bool:

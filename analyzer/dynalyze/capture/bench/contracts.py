@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import types
 from collections import deque
@@ -151,7 +152,11 @@ def _reached(value: Any) -> Iterator[tuple[str, Any]]:
         yield from value.named_children()
         yield type(value).__name__, type(value)
     elif isinstance(value, types.MethodType):
-        yield from ((type(value.__self__).__name__, value.__self__), (value.__name__, value.__func__))
+        yield type(value.__self__).__name__, value.__self__
+        yield getattr(value.__func__, "__name__", "partial"), value.__func__
+    elif isinstance(value, functools.partial):
+        yield "function", value.func
+        yield from value.keywords.items()
     elif isinstance(value, types.FunctionType) and not _of_torch(value):
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=True):
             with contextlib.suppress(ValueError):  # Not filled yet.

@@ -185,7 +185,9 @@ class _OwnTurns:
         """The counts of one more pass, and why what was timed is not what was asked for; "" where it is."""
         again = _compiles() - self._before
         evidence = look(self._compiled.steps, runtime.calls_a_graph)
-        counts = {"compiled_frames": evidence.codes, "recompiles_while_timing": again}
+        counts = {
+            "compiled_frames": evidence.codes, "recompiles_while_timing": again, "eager_calls": evidence.steps_in_eager,
+        }  # fmt: skip
         return counts, reason_against(self._configuration, counts, evidence, self._device)
 
 

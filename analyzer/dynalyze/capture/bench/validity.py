@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from dynalyze.capture.bench.protocol import Configuration
+from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
 from dynalyze.capture.bench.workload import Step
 from dynalyze.capture.environment import nothing_compiled
 from dynalyze.capture.events import Frame
@@ -114,7 +114,8 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
     """Why what was timed is not what was asked for, in one line; "" where it is."""
     if not configuration.compile:
         return "something was compiled in the eager arm" if counts["compiled_frames"] else ""
-    if not counts["compiled_frames"]:
+    limited = runtime.recompile_limit_hit()
+    if not counts["compiled_frames"] and not limited:
         nothing, switches = "nothing was compiled: every call ran in eager", nothing_compiled()
         if switches.variable:
             return f"{nothing}, because {switches.variable} is set"
@@ -123,9 +124,10 @@ def reason_against(configuration: Configuration, counts: dict[str, Any], evidenc
     again = counts["recompiles_while_timing"]
     if again:
         return f"it compiled again while it was timed ({again} {'time' if again == 1 else 'times'})"
-    if evidence.steps_in_eager:
-        limit = ": the recompile limit was reached" if runtime.recompile_limit_hit() else ""
-        return f"{evidence.steps_in_eager} of {evidence.steps} calls ran no compiled code{limit}"
+    of_program = configuration.name == AS_WRITTEN or evidence.steps_in_eager < evidence.steps
+    if evidence.steps_in_eager and not (limited and of_program):  # Past the limit the program runs so; that is told.
+        why = ": the recompile limit was reached" if limited else ""
+        return f"{evidence.steps_in_eager} of {evidence.steps} calls ran no compiled code{why}"
     wanted = device == "cuda" and configuration.backend == "inductor"
     if wanted and runtime.cudagraphs_wanted(configuration.mode) and not evidence.replays:
         return "CUDA graphs were asked for, and none was replayed"

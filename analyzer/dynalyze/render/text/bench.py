@@ -455,7 +455,10 @@ def verdict_sentences(measurements: list[Measurement], accuracy: list[Accuracy])
 def speed_clause(measurements: list[Measurement]) -> str:
     """What was measured, to begin a sentence with: "Compiled is 1.83x faster (1.79 to 1.88)"; "" for nothing."""
     best = first_best(measurements)
-    return capital(claim(best)) if best is not None and best.status == "valid" and best.speedup is not None else ""
+    if best is None or best.status != "valid" or best.speedup is None:
+        return ""
+    eager = best.counts.eager_calls if best.counts is not None else 0
+    return capital(claim(best)) + (f", {eager:,} of {best.calls:,} calls in eager" if eager else "")
 
 
 def not_measured(measurements: list[Measurement]) -> list[str]:

@@ -26,7 +26,7 @@ from dynalyze.report import (
 from dynalyze.rules.diagnoses import compile_a_part
 from dynalyze.rules.recipe import Recipe, config_of, fill, recipe_of
 from dynalyze.rules.report_queries import ids
-from dynalyze.rules.rule import Ranked, Rule, break_owners, severity_of
+from dynalyze.rules.rule import Ranked, Rule, break_owners, setting_fails, severity_of
 from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.amounts import listed
 
@@ -94,7 +94,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     inner = _inner(found)
     package = library_of(inner.file)
     own = _own_call(found, report) if package and recipe is not None and recipe.id in _CALLED_OUTSIDE else ""
-    advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found)
+    advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found, report)
     advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
     if own or not package:
         return advice
@@ -214,12 +214,16 @@ _STAYS = (
 _FAILED = re.compile(r"Backend compiler (?P<backend>`\w+`) failed with (?P<said>[^\n]+)")
 
 
-def _from_torch(found: GraphBreak) -> Advice:
+def _from_torch(found: GraphBreak, report: Report) -> Advice:
     """PyTorch's own hints, those first that say something about this code. A setting among them was tried on no program
-    of its kind, so what it leaves is said to be open.
+    of its kind, so what it leaves is said to be open; one that was tried here in vain is left out.
     """
-    telling = [hint for hint in found.hints if not hint.startswith(_GENERIC_HINTS)]
-    action = " ".join(" ".join(hint.split()) for hint in telling or found.hints)
+    fails = setting_fails(report, [found.id])
+    hints = [hint for hint in found.hints if not (fails and "torch._dynamo.config." in hint)]
+    telling = [hint for hint in hints if not hint.startswith(_GENERIC_HINTS)]
+    action = " ".join(" ".join(hint.split()) for hint in telling or hints)
+    if fails and not telling:
+        action = "Compile what is around this line by itself, or leave it: nothing else is known to end this break."
     if (failed := _FAILED.match(found.explanation)) is not None:
         action = (
             f"Write this line with other operations: {failed['backend']} fails at it with {failed['said']}. Or move it "
