@@ -12,7 +12,7 @@ from dynalyze.report import GraphBreak, Recompile, Report
 from dynalyze.report.fixes import CompileCounts
 from dynalyze.rules.recipe import recipe_of
 from dynalyze.rules.recompile_advice import advise
-from dynalyze.rules.recompile_series import SPARED_BY_DYNAMIC, gather
+from dynalyze.rules.recompile_series import gather, spared_by_dynamic
 from dynalyze.rules.rule import recompile_owner
 from dynalyze.text.amounts import count_of
 
@@ -128,7 +128,7 @@ def candidates(report: Report) -> Iterator[SettingCandidate]:
     free, limited = gather(report)
     for series in [*free, *(group.main for group in limited)]:
         if recompile_owner(series, report) is None:
-            if series.lead.cause in SPARED_BY_DYNAMIC:
+            if spared_by_dynamic(series.lead):
                 dynamic.recompiles += series.recompiles
             for name, value in read(advise(series).config).items():
                 one = by_name.setdefault(name, SettingCandidate())

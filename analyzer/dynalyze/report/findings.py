@@ -62,7 +62,8 @@ class Finding(msgspec.Struct):
     """A judged fact. `advice` is the one action in plain words; `detail` carries what a page shows around it.
 
     `fingerprint` names it in every run, also after lines moved; findings of one report have different ones. `after` is
-    the id of the graph break that is to be ended first.
+    the id of the graph break that is to be ended first. `package` is the installed package whose code alone can change
+    it; "" where the program can.
     """
 
     rule: Word
@@ -75,3 +76,4 @@ class Finding(msgspec.Struct):
     detail: Advice | None = None
     fingerprint: Word = ""
     after: Word = ""
+    package: Word = ""

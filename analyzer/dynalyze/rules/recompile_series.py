@@ -18,8 +18,12 @@ _PARTS = re.compile(r"\b_(?:parameters|modules|buffers)\b")
 _MADE = ("identity", "limit")
 
 
-SPARED_BY_DYNAMIC = ("shape", "symbolic", "value")
-"""Causes that `dynamic=True` may spare; others have nothing to do with how torch.compile was called."""
+def spared_by_dynamic(found: Recompile) -> bool:
+    """Whether `dynamic=True` may spare it: a size or a number changed. Other causes do not ask how torch.compile was
+    called.
+    """
+    is_number = (found.expected or "").lstrip("-").replace(".", "", 1).isdecimal()
+    return found.cause in ("shape", "symbolic") or (found.cause == "value" and is_number)
 
 
 @dataclass
@@ -90,6 +94,13 @@ class Series:
         line, own = self.lead.read_at, library_of(self.lead.location.file)
         known = line is not None and library_of(line.file) in ("", own) and self.lead.result_of is None
         return line if known else None
+
+    @property
+    def package(self) -> str:
+        """The installed package whose code it is, called by a package; "" where the program makes the call."""
+        package, call = library_of(self.lead.location.file), self.first_call
+        calls_itself = self.resumes if call is None else library_of(call.file) != ""
+        return package if calls_itself and package != "torch" else ""
 
     @property
     def place(self) -> Location:

@@ -50,6 +50,8 @@ class Rule:
     Where several rules claim one, that with the lowest `precedence` has it, then the first by id. `at_limit` is what
     helps where its recompiles reached the recompile limit, which recompile-limit tells.
 
+    `together` makes its findings of those of all rules, where several are better told as one.
+
     With `of_failure` its finding may be why the program failed, which program-failed leaves to it. `fix` and `example`
     are the catalogue's: a finding's advice says more.
     """
@@ -67,6 +69,7 @@ class Rule:
     precedence: int = 0
     at_limit: str = ""
     of_failure: bool = False
+    together: Callable[[Report, list[Ranked]], list[Ranked]] | None = None
     fix: str = ""
     example: Example | None = None
 
@@ -95,6 +98,7 @@ class Rule:
         evidence: Iterable[str] = (),
         impact: Impact | None = None,
         after: str = "",
+        package: str = "",
     ) -> Ranked:
         """A finding of this rule, or of another of its ids: rank, severity and link are the rule's unless given.
 
@@ -105,7 +109,7 @@ class Rule:
         action, detail = (advice, None) if isinstance(advice, str) else (advice.action, advice)
         return self.rank if rank is None else rank, Finding(
             rule or self.id, severity or self.severity, title, location, list(evidence), action, impact, detail,
-            after=after,
+            after=after, package=package,
         )  # fmt: skip
 
     def breaks(self, report: Report) -> list[GraphBreak]:
@@ -165,6 +169,8 @@ def judge(report: Report) -> list[Finding]:
             found += rule.judge(report)
         except Exception as error:
             report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
+    for rule in rules():
+        found = rule.together(report, found) if rule.together is not None else found
     for _, finding in found:
         finding.impact = finding.impact or _break_cost(report, finding.evidence)
         if (said := finding.detail) is not None and said.config and setting_fails(report, finding.evidence):

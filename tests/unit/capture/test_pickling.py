@@ -431,3 +431,22 @@ def test_a_class_that_its_module_has_under_another_name_travels_by_that(travelle
     backend = torch.nn.attention.SDPBackend
     made = travelled(lambda: (backend, backend.MATH))
     assert made() == (backend, backend.MATH) and made()[0] is backend
+
+
+class Warming(torch.optim.SGD):
+    """An optimizer with an attribute of its own, which torch leaves out of what it pickles."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.warm_steps = 3
+
+
+def test_an_optimizer_travels_with_what_its_class_keeps(travelled: Callable[[Any], Any]) -> None:
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = Warming([weight], 0.5)
+    schedule = torch.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5)  # It puts its own `step` into the optimizer.
+    held, its_weight = travelled([optimizer, weight])
+    assert schedule.optimizer is optimizer and held.warm_steps == 3
+    its_weight.grad = torch.ones(2)
+    held.step()
+    assert its_weight.tolist() == [0.75, 0.75] and weight.tolist() == [1.0, 1.0]

@@ -13,6 +13,7 @@ import queue
 import subprocess
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -37,6 +38,8 @@ def reduced(value: Any) -> Any:
     if isinstance(value, torch.nn.Module) and parametrize.is_parametrized(value):
         names = list(value.parametrizations.keys())
         return _parametrized, (parametrize.type_before_parametrizations(value), names), dict(vars(value))
+    if isinstance(value, torch.optim.Optimizer) and type(value).__getstate__ is torch.optim.Optimizer.__getstate__:
+        return object.__new__, (type(value),), _state_of_optimizer(value)
     if isinstance(value, type) and (name := _other_name(value)):
         return getattr, (sys.modules[value.__module__], name)
     if (registered := custom_operators.registration_of(value)) is not None:
@@ -52,6 +55,17 @@ def _other_name(kind: type) -> str:
     if module is None or kind.__module__ == "__main__" or hasattr(module, kind.__qualname__.partition(".")[0]):
         return ""
     return next((name for name, each in vars(module).items() if each is kind), "")
+
+
+def _state_of_optimizer(value: torch.optim.Optimizer) -> dict[str, Any]:
+    """torch leaves out what a class of somebody's own keeps beside states and groups. Hooks and a `step` that a
+    scheduler put in are made anew.
+    """
+    functions = (types.FunctionType, types.MethodType)
+    own = {
+        name: each for name, each in vars(value).items() if name[:11] != "_optimizer_" and type(each) not in functions
+    }
+    return {**own, **value.__getstate__()}
 
 
 def _parametrized(kind: Any, names: list[str]) -> torch.nn.Module:

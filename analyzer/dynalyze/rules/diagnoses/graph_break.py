@@ -54,15 +54,25 @@ def graph_break(report: Report) -> Iterator[Ranked]:
         if found.id in owners:
             continue  # A rule of its own tells of it.
         recipe = recipe_of(found)
+        advice = _advice(found, recipe, report, has_parts=has_parts)
         yield graph_break.finding(
             _title(found, recipe, report),
-            _advice(found, recipe, report, has_parts=has_parts),
+            advice,
             rank=_RANKS[found.effect] - min(found.occurrences, 99),
             severity=severity_of([found]),
             location=found.location,
             evidence=[found.id],
             after=_earlier(found, report) if _is_generators(found) or (recipe and recipe.kind == "consequence") else "",
+            package=_foreign(found, advice, recipe, report),
         )
+
+
+def _foreign(found: GraphBreak, advice: Advice, recipe: Recipe | None, report: Report) -> str:
+    """The package that alone can end a break: a line of it breaks, and no setting or call of the program's helps."""
+    package = library_of(found.location.file)
+    own = package and recipe is not None and recipe.id in _CALLED_OUTSIDE and _own_call(found, report)
+    setting = advice.config or "torch._dynamo.config." in advice.action
+    return "" if package == "torch" or own or setting or _decorated(found, report) is not None else package
 
 
 def _earlier(found: GraphBreak, report: Report) -> str:
@@ -108,7 +118,9 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
             # Whoever is told nothing to do is told at least what it means.
             rest = " What is before and behind that call is compiled all the same." if found.effect == "split" else ""
             return Advice(action=f"{whose}{around or rest}", why=advice.why, link=advice.link)
-    action = f"{'To end it' if recipe is not None else 'PyTorch says'}: {advice.action}"
+    action = f"{'Who can change it' if recipe is not None else 'PyTorch says'}: {advice.action}"
+    if advice.config:
+        action = "The setting below may end it."
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
 
@@ -325,6 +337,7 @@ def caller_in_eager(report: Report) -> Iterator[Ranked]:
                 location=left.location,
                 evidence=[found.id, left.compile_id],
                 impact=Impact(compile_seconds=seconds, what="spent on the attempt") if seconds else None,
+                package=library_of(left.location.file) and library_of(found.location.file),
             )
 
 

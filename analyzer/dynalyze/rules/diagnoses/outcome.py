@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
+from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Report
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.report_queries import ids
@@ -88,6 +89,7 @@ def raised_while_traced(report: Report) -> Iterator[Ranked]:
             "fits code compiled before still runs compiled.",
             why="Where eager does not raise there, tracing took another way than eager does.",
             location=place,
+            package=library_of(found[0].location.file),
         )
 
 

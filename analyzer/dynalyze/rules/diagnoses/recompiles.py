@@ -13,7 +13,7 @@ from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
-from dynalyze.rules.recompile_series import SPARED_BY_DYNAMIC, Limited, Series, functions, gather, seconds
+from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds, spared_by_dynamic
 from dynalyze.rules.report_queries import ids, recompile_cost
 from dynalyze.rules.rule import Ranked, Rule, recompile_owner
 from dynalyze.text.amounts import listed
@@ -64,6 +64,7 @@ def _changed(series: Series, report: Report) -> Ranked:
         evidence=_evidence(series.members),
         impact=recompile_cost(series.members),
         after=_ended_first(series, report),
+        package=series.package,
     )
 
 
@@ -125,7 +126,7 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
             whole = f"end the break at {place}, because of which torch compiles each by itself"
         action = f"{what_changed(main)}: {whole}; or raise the limit to their number, see the setting."
     else:
-        limit = 16
+        limit = 2 * max(len(group.members), 8) if main.package else 16
         note = (
             "A higher limit helps only where the values are few: each costs a compile, and every call checks the "
             'guards of all versions. torch.compiler.set_stance("fail_on_recompile") in production makes the change '
@@ -133,6 +134,13 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
         )
         changed = f"{what_changed(main)}. " if main.lead.source else ""
         action = f"Fix the cause first. {changed}{advice.action}{_beside(group)}"
+        if main.package:
+            sizes = spared_by_dynamic(main.lead)
+            action = (
+                f"{changed}{main.package} makes these calls by itself: "
+                f"{'compile with `torch.compile(..., dynamic=True)`, or ' if sizes else ''}raise the limit, see the "
+                f"setting.{_beside(group)}"
+            )
     return msgspec.structs.replace(
         advice,
         action=action,
@@ -194,7 +202,7 @@ def accelerate_settings(report: Report) -> Iterator[Ranked]:
         for module in report.modules
         if "/accelerate/" in module.file.replace("\\", "/") and module.options.get("dynamic") is not True
     ]
-    again = [recompile for recompile in report.recompiles if recompile.cause in SPARED_BY_DYNAMIC]
+    again = [each for each in report.recompiles if spared_by_dynamic(each)]
     if modules and again:
         yield accelerate_settings.finding(
             f"Accelerate compiles {modules[0].class_name}: the arguments of torch.compile are its settings",

@@ -12,7 +12,7 @@ from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, FailedGuard, Recompile
 from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
-from dynalyze.rules.recompile_series import Series
+from dynalyze.rules.recompile_series import Series, spared_by_dynamic
 from dynalyze.text.amounts import listed
 
 _CONSTANT = "To the compiler a Python value is a constant: it is built into the code, and another one does not fit."
@@ -175,10 +175,10 @@ def of_library(series: Series, source: Expression) -> Advice:
             _CONSTANT,
         )
     if series.lead.library != "optimizer":
+        varies = "compile with `torch.compile(..., dynamic=True)`, or " if spared_by_dynamic(series.lead) else ""
         return Advice(
-            f"Set `{name}` once, before the first call, or warm up each of its few values: it is a Python value of "
-            f"`{owner}`, a class of {series.lead.library}. Where it has to go on changing, use a setter of that class "
-            "that writes into a tensor, or compute that step in a function of yours that takes the value as a tensor.",
+            f"Where `{name}` has few values, warm up each; else {varies}set it once before the first call, by a setter "
+            f"of `{owner}` in {series.lead.library} where that writes into a tensor.",
             _CONSTANT,
         )
     what = key["key"] if key else ""
