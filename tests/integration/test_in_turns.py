@@ -77,7 +77,7 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     report = json.loads((tmp_path / "r.json").read_text())
     eager, row = report["measurements"]
     assert eager["configuration"] == "eager" and eager["phase"] == row["phase"] == "train"
-    assert row["status"] == "valid" and f"{why}: {SHARED}" in row["notes"]
+    assert row["status"] == "valid" and f"{why}, so {SHARED}" in row["notes"]
     assert row["speedup"]["one_process"] is True
     assert 3 <= row["speedup"]["pairs"] <= 10 and len(eager["samples"]) == len(row["samples"])
     # Of the two halves, and none of those that the timing made.
@@ -102,7 +102,7 @@ def test_what_dynalyze_builds_is_timed_as_it_was_called(
     assert status == 0, said
     report = json.loads((tmp_path / "r.json").read_text())
     _, row = report["measurements"]
-    assert row["status"] == "valid" and f"{SLOW_TO_TRACE}: {SHARED}" in row["notes"]
+    assert row["status"] == "valid" and f"{SLOW_TO_TRACE}, so {SHARED}" in row["notes"]
     assert row["phase"] == ("train" if mode == "train" else "forward")
     # What was compiled for the call that is explained is timed, and compiled no second time.
     assert row["counts"]["recompiles_while_timing"] == 0 and len(row["startup"]["warm_calls_ms"]) >= 3

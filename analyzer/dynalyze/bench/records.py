@@ -19,12 +19,9 @@ from dynalyze.report.audit import OperatorCheck
 from dynalyze.report.intervals import MeasuredPart
 from dynalyze.report.measurements import Accuracy, Counts, Measurement, Memory, Pair, StartUp, StepMemory, Validity
 
-SHARED = (
-    "eager and compiled took turns in the program's own process, on the same parameters; what two processes differ by "
-    "is not in the interval"
-)
-TOO_LARGE = "the model is too large for a copy in each of two processes"
-SLOW_TO_TRACE = "the model takes too long to trace for three pairs of processes"
+SHARED = "timed in turns in the program's own process, which tells nothing of how processes differ"
+TOO_LARGE = "too large for a copy in each of two processes"
+SLOW_TO_TRACE = "too slow to trace for three pairs of processes"
 
 
 @dataclass
@@ -155,7 +152,7 @@ def rows_in_turns(event: TimedInTurns, configuration: Configuration, why: str) -
         row.pairs.append(Pair(first, compiled))
         eager.pairs.append(Pair(first, second))
         eager.eager_samples += first + second
-    row.notes.append(f"{why}: {SHARED}")
+    row.notes.append(f"{why}, so {SHARED}")
     eager.timed = row.timed = row.one_process = True
     return eager, row
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from dynalyze.files.paths import library_of
 from dynalyze.report import GraphBreak, Report, SkippedFrame
 from dynalyze.report.models import LayerGroup, ModuleFacts
 from dynalyze.rules import report_queries as queries
@@ -19,7 +20,13 @@ def _parts(breaks: list[GraphBreak], skipped: list[SkippedFrame]) -> str:
 
 
 def _untraced(
-    rule: Rule, title: str, breaks: list[GraphBreak], skipped: list[SkippedFrame], action: str, why: str
+    rule: Rule,
+    title: str,
+    breaks: list[GraphBreak],
+    skipped: list[SkippedFrame],
+    action: str,
+    why: str,
+    after: str = "",
 ) -> Ranked:
     return rule.finding(
         title,
@@ -28,6 +35,7 @@ def _untraced(
         severity=severity_of(breaks),
         location=(breaks or skipped)[0].location,
         evidence=[*queries.ids(breaks), *queries.ids(skipped)],
+        after=after,
     )
 
 
@@ -45,16 +53,26 @@ def torchao(report: Report) -> Iterator[Ranked]:
     breaks, skipped = torchao.breaks(report), queries.skipped_in(report, "torchao")
     library = queries.shown_version(queries.version(report, "torchao"))
     torch = queries.shown_version(queries.version(report, "torch"))
+    pair = (
+        f"torchao {library or '(version not known)'} with torch {torch}: install the pair that torchao's table of "
+        "versions names."
+    )
+    first = next((each for each in report.graph_breaks if not library_of(each.location.file)), None)
+    if first is not None:
+        pair = (
+            f"End the break at {first.location.short} ({first.id}) first, and run this again: behind it torch compiles "
+            f"functions of torchao by themselves. Where this stays: {pair}"
+        )
     if breaks or skipped:
         yield _untraced(
             torchao,
             f"In torchao's own code: {_parts(breaks, skipped)}",
             breaks,
             skipped,
-            f"torchao {library or '(version not known)'} with torch {torch}: install the pair that torchao's table of "
-            "versions names.",
+            pair,
             "torchao's quantised weights are made for torch.compile, which fuses unpacking them into the "
             "multiplication; where its code is not traced, each call pays for it apart.",
+            after=first.id if first is not None else "",
         )
     for module, group in queries.layers_of(report, "torchao"):
         if reason := group.facts.get("kernels_skipped"):
