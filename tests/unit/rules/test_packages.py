@@ -85,3 +85,23 @@ def test_recompiles_are_inside_where_the_package_makes_the_call() -> None:
     assert (together.rule, together.evidence) == ("inside-packages", ["b1", "b2", "r2", "r3"])
     assert (apart.rule, apart.evidence) == ("recompile", ["r4"])
     assert "dynamic=True)`: 1 of the recompiles" in together.advice, "a text is no size"
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"cause": "value", "source": "name", "expected": "'a'", "actual": "'b'"}, "Leave it"),
+        ({"cause": "value", "source": "d", "expected": "0.5", "actual": "0.25"}, "dynamic=True"),
+        ({"cause": "identity", "source": "method", "expected": None, "actual": None}, "Leave it"),
+        ({"cause": "value", "source": "self.table", "expected": "None", "actual": "object"}, "once in eager"),
+        (
+            {"cause": "global_state", "source": "grad_mode", "expected": "True", "actual": "False"},
+            "Expected if you train",
+        ),
+    ],
+)
+def test_a_recompile_inside_of_a_package_is_told_what_its_user_can_do(changes: dict[str, Any], word: str) -> None:
+    report = report_with()
+    again(report, 1, Location(f"{SITE}/gauss/core.py", 7, None, "outer", "inner(x)"), **changes)
+    (finding,) = judge(report)
+    assert (finding.rule, finding.package) == ("recompile", "gauss") and word in finding.advice

@@ -25,8 +25,8 @@ def _together(report: Report, found: Sequence[Ranked]) -> list[Ranked]:
     ):  # There the package is what was asked for.
         return list(found)
     findings = [finding for _, finding in inside]
-    named = {name for finding in findings for name in finding.evidence}
-    breaks = [each for each in report.graph_breaks if each.id in named and library_of(each.location.file)]
+    named = {name for finding in findings for name in finding.evidence if finding.rule != "caller-in-eager"}
+    breaks = [each for each in report.graph_breaks if each.id in named]
     again = [each for each in report.recompiles if each.id in named]
     packages = Counter(finding.package for finding in findings)
     names = listed([name for name, _ in packages.most_common()], _MOST_PACKAGES)

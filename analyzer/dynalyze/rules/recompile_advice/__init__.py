@@ -9,6 +9,7 @@ from typing import get_args
 import msgspec
 
 from dynalyze.facts.guards import MISSING
+from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Cause, FailedGuard, Recompile
 from dynalyze.rules.recompile_advice import sizes, state, tensors, values
 from dynalyze.rules.recompile_advice.sizes import is_whole
@@ -31,6 +32,7 @@ _SUBJECTS: dict[Cause, str] = {
 }  # fmt: skip
 _MOST_VALUES = 3
 _DECIDED = ("value", "global_variable", "module_attribute")
+_OF_CALL = ("global_state", "backend", "dynamic_marking")
 
 
 def what_changed(series: Series) -> str:
@@ -162,6 +164,8 @@ def advise(series: Series) -> Advice:
         adviser = different_modules
     elif lead.threads:
         adviser = several_threads
+    elif series.package and lead.cause not in _OF_CALL:
+        adviser = values.inside_package
     elif values.of_other_class(lead):
         adviser = values.classes
     elif series.entries and lead.expected in ("True", "False"):  # Numbers that changed may vary.
@@ -196,7 +200,8 @@ def advise(series: Series) -> Advice:
             f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
             "A guard of the compiled code did not hold for a new call.",
         )
-    if series.apart is not None and adviser is not values.left_over:
+    own = series.apart is not None and not (series.package and library_of(series.apart.location.file))
+    if series.apart is not None and own and adviser is not values.left_over:
         action = f"{advice.action[0].lower()}{advice.action[1:]}" if advice.action[1].islower() else advice.action
         first = f"End the break at {series.apart.location.short} ({series.apart.id}) first, and run this again"
         advice = msgspec.structs.replace(

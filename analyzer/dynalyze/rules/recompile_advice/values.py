@@ -159,6 +159,30 @@ def _grows(series: Series, name: str) -> bool:
     return bool(steps) and min(steps) > 0 and max(steps) > 1
 
 
+def inside_package(series: Series, source: Expression) -> Advice:
+    """What a package alone can change, in a call that it makes by itself."""
+    lead, name = series.lead, source.shown
+    if lead.library and lead.cause in ("value", "module_attribute") and _grows(series, name.rpartition(".")[2]):
+        return of_library(series, source)
+    was = lead.expected or ""
+    made = was in ("None", MISSING, "empty") or " not in " in was
+    if made and series.changes == 1 and (name.startswith("self.") or "G['" in lead.guard):
+        return Advice(
+            f"{_IN_EAGER}: {series.package} makes `{_held(source)}` in its first call.",
+            "The code of the first call is compiled for what was there then, and fits that call alone.",
+        )
+    if spared_by_dynamic(lead):
+        return Advice(
+            f"Compile with `torch.compile(..., dynamic=True)`, or leave it: {series.package} itself makes this call.",
+            _CONSTANT if lead.cause == "value" else "The first compile takes every size as fixed.",
+        )
+    return Advice(
+        f"Leave it, and take a call of each kind in the warm-up: {series.package} itself makes this call, and each is "
+        "compiled once.",
+        _CONSTANT if lead.cause in ("value", "module_attribute") else "Each kind is a program of its own.",
+    )
+
+
 def of_library(series: Series, source: Expression) -> Advice:
     """A value that an object of a library holds: neither its class nor its code is the user's to change."""
     name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
@@ -197,9 +221,11 @@ def of_library(series: Series, source: Expression) -> Advice:
     # One that a step counts up.
     varies = source.dynamo_name if _kind(series.lead.expected) == "int" else ""
     held = f"`{what or name}` of `{owner}`"
-    first = f"Set the line below before the first step: {held} may vary then. Or" if varies else f"Set {held} once, or"
+    eager = "leave its `step` in eager: `torch.compiler.disable`"
     return Advice(
-        f"{first} leave its `step` in eager: `torch.compiler.disable`.",
+        f"Set the line below before the first step: {held} may vary then. Or {eager}."
+        if varies
+        else f"Where you set {held} yourself, set it once; where the optimizer does, {eager}.",
         f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
         None,
         *dynamic_sources(varies),
@@ -289,14 +315,15 @@ def container(series: Series, source: Expression) -> Advice:
         if source.text in (name, f"len({name})") or source.text.startswith(f"list(dict.keys({name})"):
             return _arguments(series, by_position=stars == "*")
     whose = "a global, and the first call fills it" if "G['" in series.lead.guard else "filled by the first call"
-    keyed = source.text.startswith("self.") and " not in " in (series.lead.expected or "")
-    if series.changes == 1 and _grew(series.lead) and ("G['" in series.lead.guard or keyed):
-        return Advice(
-            f"{_IN_EAGER}: `{_held(source)}` is {whose}.",
-            "The number of its entries and its keys are built into the compiled code, so the code of the first call "
-            "fits that call alone.",
-        )
-    held = _held(source)
+    held, was = _held(source), series.lead.expected or ""
+    filled = Advice(
+        f"{_IN_EAGER}: `{held}` is {whose}.",
+        "The number of its entries and its keys are built into the compiled code, so the code of the first call fits "
+        "that call alone.",
+    )
+    once = series.changes == 1 and _grew(series.lead)
+    if once and ("G['" in series.lead.guard or (source.text.startswith("self.") and " not in " in was)):
+        return filled
     if series.lead.library == "optimizer":
         return Advice(
             "Expected: the first step makes what the optimizer remembers of each parameter, so it is "
@@ -322,6 +349,8 @@ def container(series: Series, source: Expression) -> Advice:
             f"Add to `{held}` after the compiled call: it is longer in each one.",
             "The length of a list is built into the compiled code.",
         )
+    if once and was == "empty" and source.text.startswith("self."):  # A list that is added to has its line, as a rule.
+        return filled
     return Advice(
         f"Give `{held}` the same entries in every call: fill what is missing, or stack the tensors of a list into one "
         "whose first dimension may vary. Where only a few sets of entries come, warm up each of them.",
