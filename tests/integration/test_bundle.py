@@ -71,13 +71,14 @@ class Table(torch.nn.Module):
             self.grow(len(x))
         return x + self.rows[:len(x)]
 class Net(torch.nn.Module):
+    shift = 0.0
     def __init__(self):
         super().__init__()
         self.table, self.norm = Table(), torch.nn.BatchNorm1d(3)
         self.scale, self.made = 1.0, 0
     def forward(self, x):
         self.made += 1
-        return self.norm(self.table(x)) * self.scale
+        return self.norm(self.table(x)) * self.scale + self.shift
 """
 
 
@@ -86,7 +87,7 @@ def test_what_a_program_sets_between_its_calls_is_set_again(tmp_path: Path) -> N
 net = Net()
 seen(net(torch.ones(3, 3)))
 seen(net(torch.ones(6, 3)))
-net.scale = 2.0
+net.scale, net.shift = 2.0, 1.0
 seen(net(torch.ones(5, 3)))
 """
     recorded = record(SET_BETWEEN_CALLS + program, tmp_path)

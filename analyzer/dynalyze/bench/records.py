@@ -67,6 +67,11 @@ class ConfigRun:
         """Whether timing it makes sense."""
         return not self.problem and not self.invalid()
 
+    @property
+    def compiled(self) -> bool:
+        """Whether anything compiled in its first calls, or in the program itself."""
+        return self.one_process or (self.first is not None and bool(self.first.warm.counts.get("compiled_frames")))
+
     def fail(self, kind: FailureKind, problem: str) -> None:
         heading = "out of memory: " if kind == "out_of_memory" and "out of memory" not in problem.lower() else ""
         self.failure, self.problem = kind, heading + problem

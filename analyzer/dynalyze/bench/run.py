@@ -166,7 +166,7 @@ class WorkBench:
         for row in (self.eager, *self.rows):
             if row.usable:
                 self._extras(row)
-            elif not row.problem:  # Its times would mislead; what its first calls answer is worth knowing.
+            elif not row.problem and row.compiled:  # Its times would mislead; what its first calls answer is of use.
                 self._answers(row)
         if self._plan.answers_first:
             self._pairs()

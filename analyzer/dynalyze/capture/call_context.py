@@ -19,6 +19,11 @@ from dynalyze.capture.torch_private.compiled_calls import no_dispatch, no_functi
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 _GENERATOR_DEVICES = ("cuda", "xpu")
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+_GONE = object()
+_MOST_LOOKS = 200
+"""Calls between which plain values are looked at, from the last change on: it takes up to a millisecond a call."""
+
+_SCHEDULED = torch.nn.modules.dropout._DropoutNd
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,11 @@ class PartState:
         for name, value in self.buffers.thaw().items() if self.buffers is not None else ():
             if _set_buffer(part, name, value):
                 names = self.plain  # What was made anew in another size has that size written down beside it.
-        vars(part).update({name: self.plain[name] for name in names if name in self.plain})
+        for name in names:
+            if name in self.plain:
+                vars(part)[name] = self.plain[name]
+            elif type(getattr(type(part), name, _GONE)) in _PLAIN:  # It had its class's value.
+                vars(part).pop(name, None)
 
 
 @dataclass(slots=True)
@@ -156,6 +165,9 @@ class ModuleStates:
         # The plain values of each submodule at the end of the last call; those that the program changed since then.
         self._left: dict[int, dict[str, Any]] = {}
         self._assigned: dict[int, set[str]] = {}
+        self._looks_left = _MOST_LOOKS
+        # Which names of a submodule have plain values, by the number of its attributes: to look at all takes long.
+        self._names: dict[int, tuple[int, list[str]]] = {}
 
     def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
@@ -171,21 +183,40 @@ class ModuleStates:
         for reference in references:
             part = reference()
             assert part is not None, "its root is held by who calls it"
-            # Until this call has ended, nobody knows whose change one is.
-            plain, left = _plain(part), self._left.pop(id(part), None)
-            assigned = self._assigned.setdefault(id(part), set())
-            if left is not None:
-                assigned |= {name for name, value in plain.items() if value != left.get(name, value)}
-            state = PartState(reference, part.training, left if plain == left else plain, assigned)
+            state = self._plain_state(part, reference)
             if part._buffers:
                 state.buffers, new = self._buffers_of(part, budget - spent)
                 spent += new
             states.append(state)
         return ModuleState(states), spent
 
+    def _plain_state(self, part: torch.nn.Module, reference: weakref.ref[torch.nn.Module]) -> PartState:
+        if self._looks_left < 0:
+            return PartState(reference, part.training, {}, set())
+        # Until this call has ended, nobody knows whose change one is.
+        plain, left = self._plain(part), self._left.pop(id(part), None)
+        assigned = self._assigned.setdefault(id(part), set())
+        if left is None or plain == left:
+            return PartState(reference, part.training, plain if left is None else left, assigned)
+        kind = type(part)
+        assigned |= {name for name, value in plain.items() if value != left.get(name, getattr(kind, name, _GONE))}
+        self._looks_left = _MOST_LOOKS  # Who does so once may do so again.
+        return PartState(reference, part.training, plain, assigned)
+
     def ended(self, state: ModuleState) -> None:
         """Note what a call left behind, once it has ended: what is different later, the program changed."""
-        self._left.update({id(part): _plain(part) for part in state.parts})
+        self._looks_left -= 1
+        if self._looks_left >= 0:
+            self._left.update({id(part): self._plain(part) for part in state.parts})
+
+    def _plain(self, part: torch.nn.Module) -> dict[str, Any]:
+        """The plain values of a module, but for torch's own classes, which have few that a program changes."""
+        held, known = vars(part), self._names.get(id(part))
+        if known is None or known[0] != len(held):
+            own = not type(part).__module__.startswith("torch.") or isinstance(part, _SCHEDULED)
+            names = [name for name, value in held.items() if own and type(value) in _PLAIN and name != "training"]
+            known = self._names[id(part)] = len(held), names
+        return {name: value for name in known[1] if type(value := held.get(name, _GONE)) in _PLAIN}
 
     def missed(self) -> None:
         """Note a call whose state was not taken."""
@@ -197,6 +228,10 @@ class ModuleStates:
             del self._parts[token]
         for token in [token for token, (tensors, *_) in self._seen.items() if all(each() is None for each in tensors)]:
             del self._seen[token]
+        there = {id(part) for _, parts in self._parts.values() for each in parts if (part := each()) is not None}
+        for known in (self._left, self._assigned, self._names):
+            for token in known.keys() - there:
+                del known[token]
 
     def _parts_of(self, module: torch.nn.Module) -> list[weakref.ref[torch.nn.Module]]:
         count, parts = self._parts.get(id(module), (-1, []))
@@ -233,10 +268,6 @@ def _count_children(parts: list[weakref.ref[torch.nn.Module]]) -> int:
     """-2 where one of them is gone."""
     living = [part for reference in parts if (part := reference()) is not None]
     return sum([len(part._modules) for part in living]) if len(living) == len(parts) else -2
-
-
-def _plain(part: torch.nn.Module) -> dict[str, Any]:
-    return {name: value for name, value in vars(part).items() if type(value) in _PLAIN and name != "training"}
 
 
 def _set_buffer(owner: torch.nn.Module, name: str, value: torch.Tensor) -> bool:
