@@ -124,11 +124,16 @@ class Limited:
 
     @property
     def main(self) -> Series:
-        """The series with most recompiles and refused calls of these functions; of as many, that of the call that was
-        refused. One that compiled nothing anew before that call did not lead there.
+        """The series with most recompiles and refused calls of these functions; of as many, that of a table which is
+        made anew, for other sizes follow from it, then that of the call that was refused. One that compiled nothing
+        anew before that call did not lead there.
         """
-        refused = {id(one): len(one.members) - len(one.recompiles) for one in self.series}
-        return max(self.series, key=lambda one: (bool(one.recompiles), self.share_of(one), refused[id(one)]))
+
+        def weight(one: Series) -> tuple[bool, int, bool, int]:
+            refused = len(one.members) - len(one.recompiles)
+            return bool(one.recompiles), self.share_of(one), bool(one.replaced), refused
+
+        return max(self.series, key=weight)
 
     def share_of(self, series: Series) -> int:
         """How many of the recompiles and refused calls of these functions are of one series."""

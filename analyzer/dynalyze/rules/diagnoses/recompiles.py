@@ -153,17 +153,19 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
 def _beside(group: Limited) -> str:
     """What else brought the functions there. Where no cause has half of it, the end of one does not help by itself."""
     main, counts = group.main, Counter[str]()
+    own = as_written(main.lead.source or "")
     for one in group.series:
-        if one is not main and one.lead.source and (share := group.share_of(one)):
-            counts[f"`{clipped(as_written(one.lead.source))}`"] += share
+        if one.lead.source and (share := group.share_of(one)):
+            counts[as_written(one.lead.source)] += share
+    whole, share = counts.total(), counts.pop(own, group.share_of(main))
     if not counts:
         return ""
-    whole = counts.total() + group.share_of(main)
-    if 2 * group.share_of(main) >= whole:
-        return f" Also changed: {', '.join(counts)}."
-    others = ", ".join(f"{name} ({count})" for name, count in counts.most_common())
+    named = {f"`{clipped(name)}`": count for name, count in counts.most_common()}
+    if 2 * share >= whole:
+        return f" Also changed: {', '.join(named)}."
+    others = ", ".join(f"{name} ({count})" for name, count in named.items())
     return (
-        f" This caused {group.share_of(main)} of {whole}; the others: {others}. Where each has only a few values, as "
+        f" This caused {share} of {whole}; the others: {others}. Where each has only a few values, as "
         "prefill and decoding, warm them up and raise the limit to their number."
     )
 

@@ -176,9 +176,10 @@ def _met_first(series: Series, line: Location) -> Advice | None:
 
 def _made_anew(names: list[str]) -> Advice:
     """A table that follows the size of the input is as much of a constant as the size that it was made for."""
-    held = listed([f"`{as_written(name)}`" for name in names])
+    shown = list(dict.fromkeys(f"`{as_written(name)}`" for name in names))
+    held = listed(shown)
     return Advice(
-        f"Make {held} once, in the constructor, as large as {'it gets' if len(names) == 1 else 'they get'}, and take "
+        f"Make {held} once, in the constructor, as large as {'it gets' if len(shown) == 1 else 'they get'}, and take "
         "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then. If it is a "
         "state carried from call to call, and no table, keep its size: pad, or drop a smaller last batch.",
         f"The module makes {held} anew for another size. A tensor that a module holds cannot be marked by the caller; "
@@ -307,6 +308,8 @@ def symbolic(series: Series, source: Expression) -> Advice:
         )
     if source.dimension is not None and is_zero_or_one(series.lead):
         return _zero_or_one(changed_together(series), source, str(series.lead.actual))
+    if series.replaced:
+        return _made_anew(series.replaced)
     return _asked(source, series.forced_by, series.one_value)
 
 
