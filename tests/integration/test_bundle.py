@@ -96,10 +96,46 @@ seen(net(torch.ones(5, 3)))
     assert found["left"] == (3 + 2 * 3, 2.0)  # What the calls themselves count goes on.
 
 
+EXCHANGED = """
+import enum
+Mode = enum.Enum("Mode", "PLAIN TWICE")
+class Folded(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.folded, self.mode = False, Mode.PLAIN
+        self.one, self.two = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    def fold(self):
+        self.whole, self.folded = torch.nn.Linear(3, 3), True
+        del self.one, self.two
+    def forward(self, x):
+        x = self.whole(x) if self.folded else self.one(x) + self.two(x)
+        return x * 2 if self.mode is Mode.TWICE else x
+net = Folded()
+seen(net(torch.rand(4, 3)))
+net.fold()
+seen(net(torch.rand(4, 3)))
+net.mode = Mode.TWICE
+seen(net(torch.rand(4, 3)))
+net.mode = Mode.PLAIN
+"""
+
+
+def test_what_was_set_as_parts_were_exchanged_stays_with_the_parts(tmp_path: Path) -> None:
+    """Nobody puts the old parts back, so the first call is made with the new ones."""
+    recorded = record(EXCHANGED, tmp_path)
+    found = read(recorded, EACH_CALL + "found['left'] = target.folded, target.mode.name\n")
+    assert found["left"] == (True, "TWICE")
+    assert not torch.equal(found["pass0"].pop(0), recorded.seen[0])
+    assert not torch.equal(found["pass1"].pop(0), recorded.seen[0])
+    assert_same(found, recorded.seen[1:])
+
+
 def test_modules_that_the_program_compiled_get_their_state_and_not_their_wrappers(tmp_path: Path) -> None:
     program = """
 one, two = Net(), Net()
-first, second = torch.compile(one, backend="eager"), torch.compile(two, backend="eager")
+two.compile(backend="eager")
+first, second = torch.compile(one, backend="eager"), two
+seen(second(torch.rand(4, 3)))
 seen(first(torch.rand(4, 3)))
 seen(second(torch.rand(4, 3)))
 one.eval()

@@ -144,6 +144,26 @@ def test_a_value_that_compiled_gives_otherwise_each_time_was_not_rounded() -> No
     assert "something else each time" in found.reason
 
 
+class Recurrent(torch.nn.Module):
+    """Keeps a tensor of its own in each call, as a cache does: which one Inductor gives it counts a write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.hidden = torch.nn.Linear(4, 4), torch.zeros(2, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.inner(x) + self.hidden
+        self.hidden = y.detach()
+        return y.tanh()
+
+
+def test_a_tensor_that_each_call_puts_in_the_place_of_another_is_no_lost_write() -> None:
+    model = Recurrent()
+    model.hidden.add_(0)  # As many writes as what Inductor gives it counts.
+    found = judged(calls(model, X), backend="inductor")
+    assert (found.verdict, found.contracts) == ("equal", [])
+
+
 def test_answers_of_a_model_that_torchao_quantised_are_compared() -> None:
     """Its weights answer to few operators, and it binds a functools.partial to each layer."""
     torchao = pytest.importorskip("torchao.quantization")

@@ -227,7 +227,7 @@ def _doubts(row: ConfigRun, counts: Counts) -> list[str]:
     found, configuration, device = list[str](), row.configuration, row.load.device
     if configuration.compile and counts.eager_calls:
         of_all = f"{counts.eager_calls} of {row.load.calls} calls"
-        found.append(f"{of_all} ran no compiled code: the recompile limit was reached")
+        found.append(f"{of_all} ran no compiled code (the recompile limit was reached)")
     asks_for_graphs = configuration.compile and configuration.mode in CUDA_GRAPH_MODES
     if configuration.compile and counts.eager_frames:
         functions = "one function was" if counts.eager_frames == 1 else f"{counts.eager_frames} functions were"

@@ -6,24 +6,19 @@ import contextlib
 import random
 import sys
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
+from dynalyze.capture.assigned_values import AssignedValues, SetValues
 from dynalyze.capture.clone import Frozen, freeze
 from dynalyze.capture.nested_values import reachable_modules
 from dynalyze.capture.torch_private.compiled_calls import no_dispatch, no_function, unobserved
 
 _AUTOCAST_DEVICES = ("cpu", "cuda", "xpu", "mps")
 _GENERATOR_DEVICES = ("cuda", "xpu")
-_PLAIN = frozenset({bool, int, float, str, type(None)})
-_GONE = object()
-_MOST_LOOKS = 200
-"""Calls between which plain values are looked at, from the last change on: it takes up to a millisecond a call."""
-
-_SCHEDULED = torch.nn.modules.dropout._DropoutNd
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +96,11 @@ class RandomState:
 
 @dataclass(slots=True)
 class PartState:
-    """One module when a call began, without holding it: a program may let go of a model.
-
-    `plain` are its numbers, strings and flags; of these the program itself gave other values between two calls to those
-    in `assigned`, a set that the states of all calls share.
-    """
+    """One module when a call began, without holding it: a program may let go of a model."""
 
     module: weakref.ref[torch.nn.Module]
     training: bool
-    plain: dict[str, Any]
-    assigned: set[str]
+    values: SetValues
     buffers: Frozen | None = None
 
     def restore(self) -> None:
@@ -118,15 +108,10 @@ class PartState:
             return
         if part.training is not self.training:
             part.training = self.training
-        names: Iterable[str] = self.assigned
+        resized = False
         for name, value in self.buffers.thaw().items() if self.buffers is not None else ():
-            if _set_buffer(part, name, value):
-                names = self.plain  # What was made anew in another size has that size written down beside it.
-        for name in names:
-            if name in self.plain:
-                vars(part)[name] = self.plain[name]
-            elif type(getattr(type(part), name, _GONE)) in _PLAIN:  # It had its class's value.
-                vars(part).pop(name, None)
+            resized |= _set_buffer(part, name, value)
+        self.values.restore(part, every=resized)  # What was made in another size has that written down beside it.
 
 
 @dataclass(slots=True)
@@ -162,12 +147,7 @@ class ModuleStates:
         self._parts: dict[int, tuple[int, list[weakref.ref[torch.nn.Module]]]] = {}
         # The buffers of each submodule when last copied, their versions, and the copies.
         self._seen: dict[int, tuple[list[weakref.ref[torch.Tensor]], list[int], Frozen]] = {}
-        # The plain values of each submodule at the end of the last call; those that the program changed since then.
-        self._left: dict[int, dict[str, Any]] = {}
-        self._assigned: dict[int, set[str]] = {}
-        self._looks_left = _MOST_LOOKS
-        # Which names of a submodule have plain values, by the number of its attributes: to look at all takes long.
-        self._names: dict[int, tuple[int, list[str]]] = {}
+        self.set = AssignedValues()
 
     def take(self, target: Any, budget: int, inputs: Any = ()) -> tuple[ModuleState, int]:
         """The state now, and how many bytes were copied for it.
@@ -180,47 +160,15 @@ class ModuleStates:
         references = self._parts_of(roots[0]) if len(roots) == 1 else list(dict.fromkeys(several))
         spent = 0
         states = []
-        for reference in references:
-            part = reference()
-            assert part is not None, "its root is held by who calls it"
-            state = self._plain_state(part, reference)
+        parts = [part for reference in references if (part := reference()) is not None]
+        assert len(parts) == len(references), "their root is held by who calls it"
+        for part, values in zip(parts, self.set.begin(parts), strict=True):
+            state = PartState(weakref.ref(part), part.training, values)
             if part._buffers:
                 state.buffers, new = self._buffers_of(part, budget - spent)
                 spent += new
             states.append(state)
         return ModuleState(states), spent
-
-    def _plain_state(self, part: torch.nn.Module, reference: weakref.ref[torch.nn.Module]) -> PartState:
-        if self._looks_left < 0:
-            return PartState(reference, part.training, {}, set())
-        # Until this call has ended, nobody knows whose change one is.
-        plain, left = self._plain(part), self._left.pop(id(part), None)
-        assigned = self._assigned.setdefault(id(part), set())
-        if left is None or plain == left:
-            return PartState(reference, part.training, plain if left is None else left, assigned)
-        kind = type(part)
-        assigned |= {name for name, value in plain.items() if value != left.get(name, getattr(kind, name, _GONE))}
-        self._looks_left = _MOST_LOOKS  # Who does so once may do so again.
-        return PartState(reference, part.training, plain, assigned)
-
-    def ended(self, state: ModuleState) -> None:
-        """Note what a call left behind, once it has ended: what is different later, the program changed."""
-        self._looks_left -= 1
-        if self._looks_left >= 0:
-            self._left.update({id(part): self._plain(part) for part in state.parts})
-
-    def _plain(self, part: torch.nn.Module) -> dict[str, Any]:
-        """The plain values of a module, but for torch's own classes, which have few that a program changes."""
-        held, known = vars(part), self._names.get(id(part))
-        if known is None or known[0] != len(held):
-            own = not type(part).__module__.startswith("torch.") or isinstance(part, _SCHEDULED)
-            names = [name for name, value in held.items() if own and type(value) in _PLAIN and name != "training"]
-            known = self._names[id(part)] = len(held), names
-        return {name: value for name in known[1] if type(value := held.get(name, _GONE)) in _PLAIN}
-
-    def missed(self) -> None:
-        """Note a call whose state was not taken."""
-        self._left.clear()
 
     def forget_gone(self) -> None:
         """Drop what is kept for modules that are there no more."""
@@ -229,9 +177,7 @@ class ModuleStates:
         for token in [token for token, (tensors, *_) in self._seen.items() if all(each() is None for each in tensors)]:
             del self._seen[token]
         there = {id(part) for _, parts in self._parts.values() for each in parts if (part := each()) is not None}
-        for known in (self._left, self._assigned, self._names):
-            for token in known.keys() - there:
-                del known[token]
+        self.set.forget_but(there)
 
     def _parts_of(self, module: torch.nn.Module) -> list[weakref.ref[torch.nn.Module]]:
         count, parts = self._parts.get(id(module), (-1, []))

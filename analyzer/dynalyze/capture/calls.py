@@ -101,7 +101,7 @@ class SignatureSeen:
 
 def choose(recorder: Recorder) -> list[Call]:
     """The calls to make again: all while they are few, else the first of each signature and its neighbours."""
-    recorder.forget_gone()
+    recorder.settle()
     ready = [call for call in recorder.calls if call.kept is not None and call.effect is None]
     return ready if recorder.total <= FEW else [call for call in ready if call.wanted]
 
@@ -161,6 +161,12 @@ class Recorder:
         self._lock = threading.RLock()
         self.drop()
 
+    def settle(self) -> None:
+        """Look once more at what there is, and drop the calls of what the program let go."""
+        with self._lock:
+            self._states.set.settle()
+        self.forget_gone()
+
     def forget_gone(self) -> None:
         """Drop the calls of what the program let go."""
         with self._lock:
@@ -202,9 +208,9 @@ class Recorder:
         """Learn from the outcome whether there is anything to make again, and later whether backward ran."""
         try:
             if call is None or call.kept is None or not self.recording:
-                self._states.missed()
+                self._states.set.missed()
                 return
-            self._states.ended(call.kept.state)
+            self._states.set.ended(call.kept.state.parts)
             if self._watch is not None and (effect := self._watch.since(call.effects_before)) is not None:
                 call.effect = effect
                 self._release(call)

@@ -438,7 +438,7 @@ class Warming(torch.optim.SGD):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.warm_steps = 3
+        self.warm_steps, self.log = 3, sys.stderr
 
 
 def test_an_optimizer_travels_with_what_its_class_keeps(travelled: Callable[[Any], Any]) -> None:

@@ -245,17 +245,17 @@ class RecordedStep(Step):
 
 
 def _stand_ins(model: Any, target: Any) -> dict[int, torch.nn.Module]:
-    """The modules of what stands in the model's place, as a copy in fp64 does, by the id of the original's."""
+    """The modules of what stands in the model's place, as a copy in fp64 does, by the id of the original's. What only
+    wraps the model has none.
+    """
     original, other = _module_behind(model), _module_behind(target)
     if original is None or other is None or original is other:
         return {}
-    # What torch.compile wraps has the name of its wrapper, which comes before it.
-    theirs = {_unwrapped(name): part for name, part in other.named_modules()}
-    return {id(part): theirs[at] for name, part in original.named_modules() if (at := _unwrapped(name)) in theirs}
-
-
-def _unwrapped(name: str) -> str:
-    return ".".join(part for part in name.split(".") if part != "_orig_mod")
+    if isinstance(original, CallableGroup) and isinstance(other, CallableGroup):
+        pairs = zip(original.callables, other.callables, strict=True)
+        return {token: part for one, two in pairs for token, part in _stand_ins(one, two).items()}
+    theirs = dict(other.named_modules())
+    return {id(part): theirs[name] for name, part in original.named_modules() if name in theirs}
 
 
 def _module_behind(target: Any) -> torch.nn.Module | None:

@@ -54,7 +54,8 @@ class Promises:
     def note_state(self, before: dict[str, Signature], after: dict[str, Signature]) -> None:
         """Once the pass is over: what `kept_state` was and is."""
         self.changed = {place for place in before.keys() | after.keys() if before.get(place) != after.get(place)}
-        self.written = {place for place in self.changed if (after.get(place) or ("",))[0] == "version"}
+        both = ((place, before.get(place) or ("",), after.get(place) or ("",)) for place in self.changed)
+        self.written = {place for place, was, now in both if was[:2] == now[:2] and now[0] == "tensor"}
 
     def note(
         self,
@@ -120,14 +121,14 @@ def _near(one: Any, other: Any) -> bool:
 def kept_state(model: Any) -> dict[str, Signature]:
     """The containers, numbers and texts that a run of `model` can reach beside its arguments, by where they are: in
     attributes of its modules, in its classes, in closures, and in globals that its functions name. Of tensors there it
-    is how often they were written to.
+    is which one it is, and how often it was written to.
     """
     found: dict[str, Signature] = {}
     for place, value in reached_values(model):
         if isinstance(value, (list, dict, set, deque)):
             found[place] = sign(value) if len(value) < _MOST_HELD else ("holds", len(value))
         elif isinstance(value, torch.Tensor):
-            found[place] = ("version", version_of(value))
+            found[place] = ("tensor", id(value), version_of(value))
         else:
             found[place] = sign(value)
     return found

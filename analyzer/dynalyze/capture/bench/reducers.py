@@ -9,11 +9,11 @@ from __future__ import annotations
 import concurrent.futures
 import contextvars
 import functools
+import pickle
 import queue
 import subprocess
 import sys
 import threading
-import types
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -58,14 +58,22 @@ def _other_name(kind: type) -> str:
 
 
 def _state_of_optimizer(value: torch.optim.Optimizer) -> dict[str, Any]:
-    """torch leaves out what a class of somebody's own keeps beside states and groups. Hooks and a `step` that a
-    scheduler put in are made anew.
+    """torch leaves out what a class of somebody's own keeps beside states and groups. Hooks, and a `step` that a
+    scheduler put in, are made anew; what cannot travel is left out as before.
     """
-    functions = (types.FunctionType, types.MethodType)
-    own = {
-        name: each for name, each in vars(value).items() if name[:11] != "_optimizer_" and type(each) not in functions
-    }
-    return {**own, **value.__getstate__()}
+    state: dict[str, Any] = value.__getstate__()
+    own = {name: each for name, each in vars(value).items() if name not in state and name[:11] != "_optimizer_"}
+    return {**{name: each for name, each in own.items() if _travels(each)}, **state}
+
+
+def _travels(value: Any) -> bool:
+    if isinstance(value, (torch.Tensor, torch.nn.Module, torch.optim.Optimizer)):
+        return True
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return False
+    return True
 
 
 def _parametrized(kind: Any, names: list[str]) -> torch.nn.Module:
