@@ -176,8 +176,6 @@ class ModuleStates:
             del self._parts[token]
         for token in [token for token, (tensors, *_) in self._seen.items() if all(each() is None for each in tensors)]:
             del self._seen[token]
-        there = {id(part) for _, parts in self._parts.values() for each in parts if (part := each()) is not None}
-        self.set.forget_but(there)
 
     def _parts_of(self, module: torch.nn.Module) -> list[weakref.ref[torch.nn.Module]]:
         count, parts = self._parts.get(id(module), (-1, []))

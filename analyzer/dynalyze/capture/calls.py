@@ -299,6 +299,7 @@ class Recorder:
         except CannotClone as error:
             self._note(f"<n> call<s> of {name} were not kept: an input cannot be copied ({error}).")
             return
+        call.wanted = call.wanted or self._states.set.changed
         for kind in inputs.referenced:
             sentence = "which cannot be copied: a benchmark meets it as it is then."
             self._note(f"<n> call<s> of {name} took a {kind}, {sentence}")

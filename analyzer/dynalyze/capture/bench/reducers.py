@@ -38,7 +38,7 @@ def reduced(value: Any) -> Any:
     if isinstance(value, torch.nn.Module) and parametrize.is_parametrized(value):
         names = list(value.parametrizations.keys())
         return _parametrized, (parametrize.type_before_parametrizations(value), names), dict(vars(value))
-    if isinstance(value, torch.optim.Optimizer) and type(value).__getstate__ is torch.optim.Optimizer.__getstate__:
+    if isinstance(value, torch.optim.Optimizer) and _is_pickled_by_torch(type(value)):
         return object.__new__, (type(value),), _state_of_optimizer(value)
     if isinstance(value, type) and (name := _other_name(value)):
         return getattr, (sys.modules[value.__module__], name)
@@ -55,6 +55,11 @@ def _other_name(kind: type) -> str:
     if module is None or kind.__module__ == "__main__" or hasattr(module, kind.__qualname__.partition(".")[0]):
         return ""
     return next((name for name, each in vars(module).items() if each is kind), "")
+
+
+def _is_pickled_by_torch(kind: type[Any]) -> bool:
+    torchs = torch.optim.Optimizer
+    return all(getattr(kind, name) is getattr(torchs, name) for name in ("__getstate__", "__reduce__", "__reduce_ex__"))
 
 
 def _state_of_optimizer(value: torch.optim.Optimizer) -> dict[str, Any]:
