@@ -70,15 +70,19 @@ class Table(torch.nn.Module):
         if len(x) > self.long:
             self.grow(len(x))
         return x + self.rows[:len(x)]
+class Options:
+    gain = 1.0
+    def __init__(self):
+        self.name = "plain"
 class Net(torch.nn.Module):
     shift = 0.0
     def __init__(self):
         super().__init__()
         self.table, self.norm = Table(), torch.nn.BatchNorm1d(3)
-        self.scale, self.made = 1.0, 0
+        self.scale, self.made, self.options = 1.0, 0, Options()
     def forward(self, x):
         self.made += 1
-        return self.norm(self.table(x)) * self.scale + self.shift
+        return self.norm(self.table(x)) * self.scale * self.options.gain + self.shift
 """
 
 
@@ -87,7 +91,7 @@ def test_what_a_program_sets_between_its_calls_is_set_again(tmp_path: Path) -> N
 net = Net()
 seen(net(torch.ones(3, 3)))
 seen(net(torch.ones(6, 3)))
-net.scale, net.shift = 2.0, 1.0
+net.scale, net.shift, net.options.gain = 2.0, 1.0, 3.0
 seen(net(torch.ones(5, 3)))
 """
     recorded = record(SET_BETWEEN_CALLS + program, tmp_path)
@@ -128,6 +132,31 @@ def test_what_was_set_as_parts_were_exchanged_stays_with_the_parts(tmp_path: Pat
     assert not torch.equal(found["pass0"].pop(0), recorded.seen[0])
     assert not torch.equal(found["pass1"].pop(0), recorded.seen[0])
     assert_same(found, recorded.seen[1:])
+
+
+def test_the_step_of_an_optimizer_is_made_again_with_gradients(tmp_path: Path) -> None:
+    """It does nothing without, and was timed so."""
+    program = """
+net = torch.nn.Linear(3, 3)
+opt = torch.optim.SGD(net.parameters(), lr=1.0)
+@torch.compile(backend="eager")
+def step():
+    opt.step()
+    return net.weight
+for _ in range(2):
+    net(torch.ones(2, 3)).sum().backward()
+    seen(step())
+    opt.zero_grad()
+"""
+    twice = """
+found["moved"] = []
+for step in workload.steps(workload.model):
+    step.prepare()
+    before = step.run().detach().clone()
+    step.prepare()
+    found["moved"].append(bool((step.run() != before).all()))
+"""
+    assert read(record(program, tmp_path), twice)["moved"] == [True, True]
 
 
 def test_modules_that_the_program_compiled_get_their_state_and_not_their_wrappers(tmp_path: Path) -> None:

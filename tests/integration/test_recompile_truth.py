@@ -233,9 +233,9 @@ def test_around_breaks_each_part_compiles_once(report: Json, compiled_graphs: di
 
 @pytest.mark.slow
 def test_dynamic_sources_in_the_environment(report: Json, tmp_path: Path) -> None:
-    """The variable exactly as printed, through a shell, for a size and for an integer."""
-    told = [advice_for(report, name)["config_note"] for name in ("crop", "repeat")]
-    names = [re.search(r'TORCH_COMPILE_DYNAMIC_SOURCES="([^"]+)"', note) for note in told]
+    """The list exactly as printed, through a shell, for a size and for an integer."""
+    told = [advice_for(report, name)["config"] for name in ("crop", "repeat")]
+    names = [re.search(r'dynamic_sources = "([^"]+)"', config) for config in told]
     assert all(names)
     value = ",".join(found[1] for found in names if found)
     assert value == "L['frames'],L['laps']"

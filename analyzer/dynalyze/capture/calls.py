@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import threading
 import types
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from dynalyze.capture.call_context import Modes, ModuleState, ModuleStates, Rand
 from dynalyze.capture.clone import CannotClone, CloneTooLarge, Frozen, freeze
 from dynalyze.capture.held import Held, hold, name_of
 from dynalyze.capture.hooks import after_fork
-from dynalyze.capture.nested_values import Signature, describe_call, leaves, sign
+from dynalyze.capture.nested_values import Signature, describe_call, leaves, reachable, sign
 from dynalyze.capture.side_effects import HINT, EffectsWatch, SideEffect
 from dynalyze.capture.torch_private import compiled_calls
 
@@ -41,6 +42,8 @@ class KeptCall:
     state: ModuleState
     random: RandomState
     nbytes: int
+    with_gradient: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
+    """Parameters of its optimizers that had a gradient, where it takes no tensor: the compiled step of an optimizer."""
 
     def making(self, target: Any) -> Callable[[], Any]:
         """What makes the call again, of `target`; state and random numbers are then what they were."""
@@ -303,11 +306,28 @@ class Recorder:
         for kind in inputs.referenced:
             sentence = "which cannot be copied: a benchmark meets it as it is then."
             self._note(f"<n> call<s> of {name} took a {kind}, {sentence}")
-        call.kept = KeptCall(inputs, modes, state, RandomState.now(), spent + inputs.nbytes)
+        call.kept = KeptCall(
+            inputs,
+            modes,
+            state,
+            RandomState.now(),
+            spent + inputs.nbytes,
+            list(_with_gradient(call.module, args, kwargs)),
+        )
         with self._lock:
             self._held_bytes += call.kept.nbytes
             self._held_calls += 1
             self._copied += 1
+
+
+def _with_gradient(target: Any, args: Any, kwargs: Any) -> Iterator[weakref.ref[torch.Tensor]]:
+    if isinstance(target, torch.nn.Module) or any(
+        isinstance(each, torch.Tensor) for each in leaves((args, kwargs), objects=True)
+    ):
+        return
+    for optimizer in reachable(target, torch.optim.Optimizer):
+        for group in optimizer.param_groups:
+            yield from (weakref.ref(each) for each in group["params"] if each.grad is not None)
 
 
 def gradient_outputs(result: Any) -> Iterator[torch.Tensor]:

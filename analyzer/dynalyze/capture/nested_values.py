@@ -11,7 +11,7 @@ import types
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -24,6 +24,7 @@ _CHANGING = frozenset({"_io", "_thread", "threading", "queue", "_queue", "multip
 _MOST_VALUES = 200_000
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement.
 Signature = tuple[Any, ...]
+Kind = TypeVar("Kind")
 _LONGEST_TEXT = 400
 _SCALARS = (bool, int, float, complex, str, bytes)
 _MOST_SEARCHED = 5000
@@ -285,7 +286,12 @@ def _describe(node: Signature) -> str:
 
 def reachable_modules(value: Any) -> list[torch.nn.Module]:
     """The outermost modules below a value, each once, in the order in which they are met."""
-    found: dict[torch.nn.Module, None] = {}
+    return reachable(value, torch.nn.Module)
+
+
+def reachable(value: Any, kind: type[Kind]) -> list[Kind]:
+    """The outermost objects of a kind below a value, each once, in the order in which they are met."""
+    found: dict[int, Kind] = {}
     seen: set[int] = set()
     waiting = [value]
     while waiting and len(seen) < _MOST_SEARCHED:
@@ -293,11 +299,11 @@ def reachable_modules(value: Any) -> list[torch.nn.Module]:
         if id(current) in seen:
             continue
         seen.add(id(current))
-        if isinstance(current, torch.nn.Module):
-            found[current] = None
+        if isinstance(current, kind):
+            found[id(current)] = current
         else:
             waiting.extend(reversed(list(_held_by(current))))
-    return list(found)
+    return list(found.values())
 
 
 def _held_by(value: Any) -> Iterator[Any]:

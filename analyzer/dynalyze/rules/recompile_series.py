@@ -217,7 +217,9 @@ def _tell_forced(found: list[Series], report: Report) -> None:
             if (size := forced.get(member.id)) is None:
                 continue
             same_size = not {series.lead.expected, series.lead.actual}.isdisjoint(size.values)
-            if same_size or first.get((_code(member), size.source), series) is series:
+            # A number beside the sizes, as `top_k` in `if top_k:`, is none of them.
+            is_own = size.dimension is not None or size.source == series.lead.source
+            if same_size or (is_own and first.get((_code(member), size.source), series) is series):
                 series.was_dynamic = True
             else:
                 series.of_others.add(member.id)

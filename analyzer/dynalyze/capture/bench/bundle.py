@@ -38,6 +38,8 @@ from dynalyze.capture.shapes import resized
 
 BUNDLE_FILE = "bundle.pt"
 _NO_BUDGET = 1 << 62
+_GRADIENT = 1e-3
+"""How large gradients are that are made for the step of an optimizer."""
 
 
 @dataclass(slots=True)
@@ -220,6 +222,7 @@ class RecordedStep(Step):
             else torch.no_grad
         )
         self._parameters = [p for part in self.kept.state.parts for p in part._parameters.values() if p is not None]
+        self._gradients: list[tuple[torch.Tensor, torch.Tensor]] | None = None
 
     def prepare(self) -> None:
         self.shared.clear()
@@ -231,7 +234,18 @@ class RecordedStep(Step):
             for part in self.kept.state.parts:
                 part.training = self.placement.train
         torch.set_default_dtype(self.kept.modes.default_dtype)
+        if self.kept.with_gradient:
+            self._give_gradients()
         self.kept.random.restore()
+
+    def _give_gradients(self) -> None:
+        """Some of the right form, the same each time: those that the program had are not kept."""
+        if self._gradients is None:
+            torch.manual_seed(0)
+            known = [each for reference in self.kept.with_gradient if (each := reference()) is not None]
+            self._gradients = [(each, torch.randn_like(each) * _GRADIENT) for each in known]
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient.clone()
 
     def run(self) -> Any:
         args, kwargs = self.shared[0]

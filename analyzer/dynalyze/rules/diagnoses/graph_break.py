@@ -105,6 +105,8 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     package = library_of(inner.file)
     own = _own_call(found, report) if package and recipe is not None and recipe.id in _CALLED_OUTSIDE else ""
     advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found, report)
+    if _TRACED_BACKWARD in advice.config and _breaks_before(found, report):
+        advice = msgspec.structs.replace(advice, config="", config_note="")
     advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
     if own or not package:
         return advice
@@ -122,6 +124,18 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     if advice.config:
         action = "The setting below may end it."
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
+
+
+_TRACED_BACKWARD = "trace_autograd_ops"
+
+
+def _breaks_before(found: GraphBreak, report: Report) -> bool:
+    """Whether its function breaks elsewhere too. Behind such a break torch 2.13 traces a backward whose gradients do
+    not reach the parameters: with that setting nothing is learned, and nothing says so.
+    """
+    place = found.location
+    at = ((each.location.file, each.location.function) for each in report.graph_breaks if each is not found)
+    return (place.file, place.function) in at
 
 
 _CALLED_OUTSIDE = ("backward", "skipped-function")

@@ -135,9 +135,11 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
         changed = f"{what_changed(main)}. " if main.lead.source else ""
         action = f"Fix the cause first. {changed}{advice.action}{_beside(group)}"
         if main.package:
+            place = f"{main.apart.location.short} ({main.apart.id})" if main.apart is not None else ""
+            first = f"End the break at {place} first, behind which it is compiled by itself. " if place else ""
             sizes = spared_by_dynamic(main.lead)
             action = (
-                f"{changed}{main.package} makes these calls by itself: "
+                f"{first}{changed}{main.package} makes these calls by itself: "
                 f"{'compile with `torch.compile(..., dynamic=True)`, or ' if sizes else ''}raise the limit, see the "
                 f"setting.{_beside(group)}"
             )

@@ -32,10 +32,13 @@ def callee(location: Location) -> str:
 
 
 def dynamic_sources(name: str) -> tuple[str, str]:
-    """The setting that makes a source dynamic, and the same for the environment; empty without a name."""
+    """The setting that makes sources dynamic, and a note on it; empty without a name."""
     if not name:
         return "", ""
-    note = f'The same without a change of the code: TORCH_COMPILE_DYNAMIC_SOURCES="{name}" in the environment.'
+    note = (
+        "One list for the whole program: join those of several findings with commas. Without a change of the code the "
+        "variable TORCH_COMPILE_DYNAMIC_SOURCES takes it."
+    )
     return f'torch.compiler.config.dynamic_sources = "{name}"', note
 
 
