@@ -56,7 +56,7 @@ class SetValues:
 
 
 @dataclass(slots=True)
-class _Look:
+class _HolderLook:
     """A module or object as it was: its plain values, its tensors by name, its parts and parameters by name and
     identity.
     """
@@ -66,7 +66,7 @@ class _Look:
     tensors: dict[str, int]
     built: tuple[Any, ...]
 
-    def rebuilt_since(self, before: _Look) -> bool:
+    def rebuilt_since(self, before: _HolderLook) -> bool:
         """Whether something else than plain values was exchanged."""
         changed = any(before.tensors.get(name) != tensor for name, tensor in self.tensors.items())
         return changed or self.built != before.built or not before.tensors.keys() <= {*self.tensors, *self.plain}
@@ -79,7 +79,7 @@ class AssignedValues:
         self.changed = False
         """Whether the program set something before the call that began last."""
         self._looks_left = _MOST_LOOKS
-        self._left: dict[int, _Look] = {}
+        self._left: dict[int, _HolderLook] = {}
         """Modules and objects at the end of the last call, by identity."""
         self._assigned: dict[int, set[str]] = {}
         self._exchanged: dict[int, set[str]] = {}
@@ -120,7 +120,7 @@ class AssignedValues:
     def _assigned_of(self, token: int) -> set[str]:
         return self._assigned.setdefault(token, set())
 
-    def _compare(self, looks: Iterable[_Look], before: Sequence[_Look | None]) -> None:
+    def _compare(self, looks: Iterable[_HolderLook], before: Sequence[_HolderLook | None]) -> None:
         pairs = [(now, then) for now, then in zip(looks, before, strict=True) if then is not None]
         rebuilt = any(now.rebuilt_since(then) for now, then in pairs)
         for now, then in pairs:
@@ -136,7 +136,7 @@ class AssignedValues:
             assigned -= exchanged
             self._looks_left, self.changed = _MOST_LOOKS, True  # Who does so once may do so again.
 
-    def _look(self, holder: Any) -> _Look:
+    def _look(self, holder: Any) -> _HolderLook:
         held = vars(holder)
         values = {name: held[name] for name in self._names_of(holder)[1] if name in held}
         plain = {name: value for name, value in values.items() if _is_plain(value)}
@@ -145,7 +145,7 @@ class AssignedValues:
         if isinstance(holder, torch.nn.Module):
             parts = holder._modules, holder._parameters
             built = tuple(each for own in parts for each in (*own, *map(id, own.values())))
-        return _Look(weakref.ref(holder), plain, tensors, built)
+        return _HolderLook(weakref.ref(holder), plain, tensors, built)
 
     def _names_of(self, holder: Any) -> tuple[int, list[str], list[str]]:
         held, known = vars(holder), self._names.get(id(holder))
@@ -172,7 +172,7 @@ class AssignedValues:
         return list(found.values())
 
 
-def _value(look: _Look, name: str, kind: type) -> Any:
+def _value(look: _HolderLook, name: str, kind: type) -> Any:
     return look.plain.get(name, getattr(kind, name, _GONE))
 
 
