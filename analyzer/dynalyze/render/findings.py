@@ -10,27 +10,48 @@ from dynalyze.facts.fingerprints import fingerprints
 from dynalyze.render.text.report import only_measured
 from dynalyze.report import Finding, GraphBreak, Impact, Location, Report, seconds_later
 from dynalyze.report.costs import costliest_first
+from dynalyze.text.amounts import count_of, listed
+
+_LISTS = re.compile(r'(?<=dynamic_sources = ")[^"]*')
+_MOST_HEADS = 3
 
 
 def as_cards(report: Report) -> Report:
     """The report with alike findings put together; each card stands where the first of them does, or by its cost.
 
-    The findings themselves stay one a break: a policy waives them, and a baseline knows them, one by one.
+    The findings themselves stay one a break and one a change: a policy waives them, and a baseline knows them, one by
+    one.
     """
     effects = {found.id: found.effect for found in report.graph_breaks}
-    cards: dict[object, Finding] = {}
+    cards: dict[object, list[Finding]] = {}
     for number, finding in enumerate(report.findings):
         key: object = number
         if finding.rule == "graph-break":
             done = [effects.get(name) for name in finding.evidence]
             key = repr([done, finding.severity, finding.title, finding.advice, finding.detail])
-        first = cards.setdefault(key, finding)
-        if first is not finding:
-            evidence = [*first.evidence, *finding.evidence]
-            cards[key] = msgspec.structs.replace(
-                first, evidence=list(dict.fromkeys(evidence)), impact=_together(first.impact, finding.impact)
-            )
-    return msgspec.structs.replace(report, findings=costliest_first(report, list(cards.values())))
+        elif finding.rule == "recompile":
+            key = repr([finding.severity, finding.advice, finding.after])
+        cards.setdefault(key, []).append(finding)
+    return msgspec.structs.replace(report, findings=costliest_first(report, list(map(_card, cards.values()))))
+
+
+def _card(alike: list[Finding]) -> Finding:
+    """One finding for several that ask for the same."""
+    first, *others = alike
+    for each in others:
+        evidence = list(dict.fromkeys([*first.evidence, *each.evidence]))
+        first = msgspec.structs.replace(first, evidence=evidence, impact=_together(first.impact, each.impact))
+    if not others or first.rule != "recompile":
+        return first
+    heads = listed([each.title.partition(": ")[0] for each in others], _MOST_HEADS)
+    action, detail = f"{first.advice} That is for {count_of(len(others), 'more change')} too: {heads}.", first.detail
+    if detail is not None:
+        lists = [found[0] for each in alike if each.detail is not None and (found := _LISTS.search(each.detail.config))]
+        names = ",".join(dict.fromkeys(",".join(lists).split(",")))
+        detail = msgspec.structs.replace(
+            detail, action=action, config=_LISTS.sub(lambda _: names, detail.config) if lists else detail.config
+        )
+    return msgspec.structs.replace(first, advice=action, detail=detail)
 
 
 def _together(one: Impact | None, other: Impact | None) -> Impact | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dynalyze.render import html, terminal
 from dynalyze.render.findings import as_cards, own_caller
-from dynalyze.report import Effect, GraphBreak, Location, Report
+from dynalyze.report import Advice, Effect, Finding, GraphBreak, Impact, Location, Report
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, empty_report, graph_break
 
@@ -34,6 +34,23 @@ def test_one_advice_for_three_places_is_one_card_that_names_them_all() -> None:
     page = html.render(report)
     assert page.count('id="fix-1"') == 1 and 'id="fix-2"' not in page
     assert len(report.findings) == 3, "what a policy judges stays one a break"
+
+
+def test_changes_that_ask_for_one_edit_are_one_card_with_one_list_of_sources() -> None:
+    def again(name: str, number: int, advice: str = "Compile with dynamic=True.") -> Finding:
+        detail = Advice(advice, config=f"torch.compiler.config.dynamic_sources = \"L['x'],L['{name}']\"")
+        title = f"`{name}` changed from 1 to 2: f was compiled again, 0.1 s"
+        impact = Impact(compile_seconds=0.1)
+        return Finding("recompile", "warning", title, None, [f"r{number}"], advice, impact, detail)
+
+    report = printing()
+    report.findings = [again("y", 1), again("z", 2), again("n", 3, "Leave it.")]
+    card, other = as_cards(report).findings
+    assert (card.evidence, other.evidence) == (["r1", "r2"], ["r3"])
+    assert card.impact is not None and card.impact.compile_seconds == 0.2
+    assert card.advice.startswith("Compile with dynamic=True.") and "`z` changed from 1 to 2" in card.advice
+    assert card.detail is not None and card.detail.config.endswith("\"L['x'],L['y'],L['z']\"")
+    assert card.detail.action == card.advice
 
 
 PACKAGES = "/venv/lib/python3.11/site-packages/"
