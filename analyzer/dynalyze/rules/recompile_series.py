@@ -264,6 +264,28 @@ def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None
     return None
 
 
+def split_off_by(place: Location, report: Report) -> GraphBreak | None:
+    """The break because of which torch compiles a function by itself that others call: it was met below it, as they
+    were compiled.
+    """
+    begins: dict[str, dict[int, str]] = {}
+    for each in report.compilations:
+        begins.setdefault(each.location.file, {})[each.location.line] = each.location.function.rpartition(".")[2]
+
+    def function_of(frame: Location) -> LineKey | None:
+        line = max((line for line in begins.get(frame.file, ()) if line <= frame.line), default=0)
+        name = begins[frame.file][line] if line else ""
+        return Location(frame.file, line).at if name == frame.function.rpartition(".")[2] else None
+
+    whole = {each.key: each.location.at for each in report.compilations if not each.resumes}
+    for found in report.graph_breaks:
+        around = list(map(function_of, found.stack))
+        met_by = {whole.get((found.process, found.epoch, each)) for each in found.compile_ids} - {None, place.at}
+        if any(place.at in around[around.index(root) + 1 :] for root in met_by if root in around):
+            return found
+    return None
+
+
 def _came_with(found: GraphBreak, series: Series) -> bool:
     """Whether a break was met for the first time in a recompile of the series."""
     first: dict[str, str] = {}

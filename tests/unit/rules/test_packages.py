@@ -105,3 +105,20 @@ def test_a_recompile_inside_of_a_package_is_told_what_its_user_can_do(changes: d
     again(report, 1, Location(f"{SITE}/gauss/core.py", 7, None, "outer", "inner(x)"), **changes)
     (finding,) = judge(report)
     assert (finding.rule, finding.package) == ("recompile", "gauss") and word in finding.advice
+
+
+def test_a_function_at_the_limit_says_which_break_leaves_it_by_itself() -> None:
+    """Layer.forward was a part of Net.forward until line 44 of it broke there."""
+    net, layer = Location(MODEL, 10, None, "Net.forward"), Location(MODEL, 40, None, "Layer.forward")
+    called, broke = Location(MODEL, 12, None, "forward", "layer(x)"), Location(MODEL, 44, None, "forward", "print(x)")
+    report = report_with(graph_break("b1", "split", broke, stack=[CALLED, called, broke], compile_ids=["0/0", "1/0"]))
+    for name, place in (("0/0", net), ("1/0", layer)):
+        report.compilations.append(compilation(name))
+        report.compilations[-1].location = place
+    again = {"previous": "1/0", "location": layer, "cause": "value", "source": "k", "expected": "1", "actual": "2"}
+    report.recompiles = [recompile("r1", "1/1", **again), recompile("r2", "1/8", **{**again, "cause": "limit"})]
+    (finding,) = [each for each in judge(report) if each.rule == "recompile-limit"]
+    assert finding.advice.startswith("End the break at model.py:44 (b1) first")
+    report.graph_breaks[0].compile_ids = ["1/0"]  # Met in Layer.forward alone, as where the program calls it.
+    (finding,) = [each for each in judge(report) if each.rule == "recompile-limit"]
+    assert finding.advice.startswith("Fix the cause first")

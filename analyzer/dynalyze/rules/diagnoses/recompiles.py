@@ -13,7 +13,7 @@ from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
-from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds, spared_by_dynamic
+from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds, spared_by_dynamic, split_off_by
 from dynalyze.rules.report_queries import ids, recompile_cost
 from dynalyze.rules.rule import Ranked, Rule, recompile_owner
 from dynalyze.text.amounts import listed
@@ -99,7 +99,7 @@ def _reached_limit(group: Limited, report: Report) -> Ranked:
     then = "torch raises there" if refused else f"{'runs' if len(stopped) == 1 else 'run'} in eager from there on"
     return recompile.finding(
         f"{listed(stopped, _MOST_NAMES)} reached the recompile limit and {then}",
-        _limit_advice(group, stopped, recompile_owner(group.main, report), raises=bool(refused)),
+        _limit_advice(group, stopped, report, raises=bool(refused)),
         rank=_rank(_RANK_OF_LIMITS, group.members),
         rule="recompile-limit",
         severity="error",
@@ -110,10 +110,12 @@ def _reached_limit(group: Limited, report: Report) -> Ranked:
     )
 
 
-def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, raises: bool) -> Advice:
+def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises: bool) -> Advice:
     """The cause first; raising the limit only for a set of values that is known to be small."""
     main = group.main
-    advice = advise(main)
+    owner, advice = recompile_owner(main, report), advise(main)
+    split = main.apart or split_off_by(group.reached[0].location, report)
+    place = f"{split.location.short} ({split.id})" if split is not None else ""
     if owner is not None and owner.at_limit:
         advice = msgspec.structs.replace(advice, action=owner.at_limit, example=None)
     if main.modules:
@@ -121,27 +123,26 @@ def _limit_advice(group: Limited, stopped: list[str], owner: Rule | None, *, rai
         limit = 2 * max(len(group.members), 8)
         note = "The limit counts all modules that run one code together."
         whole = "compile the function or the module that calls them, in place of each by itself"
-        if main.apart is not None:
-            place = f"{main.apart.location.short} ({main.apart.id})"
+        if place:
             whole = f"end the break at {place}, because of which torch compiles each by itself"
         action = f"{what_changed(main)}: {whole}; or raise the limit to their number, see the setting."
     else:
-        limit = 2 * max(len(group.members), 8) if main.package else 16
+        limit = 2 * max(sum(map(group.share_of, group.series)), 8) if main.package else 16
         note = (
             "A higher limit helps only where the values are few: each costs a compile, and every call checks the "
             'guards of all versions. torch.compiler.set_stance("fail_on_recompile") in production makes the change '
             "visible."
         )
         changed = f"{what_changed(main)}. " if main.lead.source else ""
-        action = f"Fix the cause first. {changed}{advice.action}{_beside(group)}"
+        first = "Fix the cause first. "
+        if place and (main.apart is None or main.package):  # Else the advice begins with it.
+            first = f"End the break at {place} first: torch compiles this function by itself because of it. "
+        action = f"{first}{changed}{advice.action}{_beside(group)}"
         if main.package:
-            place = f"{main.apart.location.short} ({main.apart.id})" if main.apart is not None else ""
-            first = f"End the break at {place} first, behind which it is compiled by itself. " if place else ""
-            sizes = spared_by_dynamic(main.lead)
+            dynamic = "compile with `torch.compile(..., dynamic=True)`, or " if spared_by_dynamic(main.lead) else ""
             action = (
-                f"{first}{changed}{main.package} makes these calls by itself: "
-                f"{'compile with `torch.compile(..., dynamic=True)`, or ' if sizes else ''}raise the limit, see the "
-                f"setting.{_beside(group)}"
+                f"{first if place else ''}{changed}{main.package} makes these calls by itself: {dynamic}raise the "
+                f"limit, see the setting.{_beside(group)}"
             )
     return msgspec.structs.replace(
         advice,
