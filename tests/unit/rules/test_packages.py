@@ -55,6 +55,13 @@ def test_many_breaks_of_packages_are_one_finding_with_all_of_them_as_evidence() 
     assert reaches([finding], "graph-break") and reaches([finding], "inside-packages")
 
 
+def test_what_torch_refused_is_told_by_itself() -> None:
+    refused = inside(5)
+    refused.effect = "error"
+    found = judge(report_with(*map(inside, (1, 2, 3, 4)), refused))
+    assert [(each.severity, each.rule) for each in found] == [("error", "graph-break"), ("warning", "inside-packages")]
+
+
 def test_a_few_are_told_one_by_one() -> None:
     assert rules_of(report_with(*map(inside, (1, 2, 3)))) == ["graph-break"] * 3
 

@@ -82,14 +82,16 @@ def raised_while_traced(report: Report) -> Iterator[Ranked]:
         place, outermost = found[0].raised, found[0].name
         names = listed([f"`{each.name}`" for each in found])
         assert place is not None
+        package = library_of(found[0].location.file)
+        check = f"Check the input before `{outermost}` is called, and raise there"
         yield raised_while_traced.finding(
             f"{names} {'is' if len(found) == 1 else 'are'} no longer compiled since {place.short} raised",
-            f"Check the input before `{outermost}` is called, and raise there: where the code of a function raises "
-            "while torch traces it, torch leaves the function in eager, also for calls that do not raise. Only what "
-            "fits code compiled before still runs compiled.",
+            f"{f'Leave it, for it is in {package}' if package else check}: where the code of a function raises while "
+            "torch traces it, torch leaves the function in eager, also for calls that do not raise. Only what fits "
+            "code compiled before still runs compiled.",
             why="Where eager does not raise there, tracing took another way than eager does.",
             location=place,
-            package=library_of(found[0].location.file),
+            package=package,
         )
 
 

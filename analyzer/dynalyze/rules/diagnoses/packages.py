@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Finding, GraphBreak, Impact, Recompile, Report
@@ -18,11 +18,9 @@ _MOST_PACKAGES = 3
 
 def _together(report: Report, found: Sequence[Ranked]) -> list[Ranked]:
     """The findings with those that only packages can do something about as one, where they are many."""
-    inside = [each for each in found if each[1].package]
-    if len(inside) <= _FEW or report.target.kind in (
-        "transformers",
-        "library",
-    ):  # There the package is what was asked for.
+    inside = [each for each in found if each[1].package and each[1].severity != "error"]
+    is_asked_for = report.target.kind in ("transformers", "library")
+    if len(inside) <= _FEW or is_asked_for:
         return list(found)
     findings = [finding for _, finding in inside]
     named = {name for finding in findings for name in finding.evidence if finding.rule != "caller-in-eager"}
@@ -35,7 +33,7 @@ def _together(report: Report, found: Sequence[Ranked]) -> list[Ranked]:
     together = inside_packages.finding(
         f"{' and '.join(counts)} inside of {names}",
         Advice(
-            " ".join(filter(None, [_sizes(again), _rest(report, found), _who_can(first, others)])),
+            " ".join(filter(None, [*_what_to_do(breaks, again, found), _who_can(first, others)])),
             "These lines of packages break, or are compiled again, in calls that the packages make by themselves.",
         ),
         rank=min(rank for rank, _ in inside),
@@ -44,20 +42,17 @@ def _together(report: Report, found: Sequence[Ranked]) -> list[Ranked]:
         evidence=[*(each.id for each in breaks), *(each.id for each in again)],
         impact=_cost(breaks, again),
     )
-    return [*(each for each in found if not each[1].package), together]
+    return [*(each for each in found if each not in inside), together]
 
 
-def _sizes(again: Sequence[Recompile]) -> str:
+def _what_to_do(breaks: Sequence[GraphBreak], again: Sequence[Recompile], found: Sequence[Ranked]) -> Iterator[str]:
     spared = sum(map(spared_by_dynamic, again))
-    if not spared:
-        return ""
-    return f"Compile with `torch.compile(..., dynamic=True)`: {spared} of the recompiles came of a size or a number."
-
-
-def _rest(report: Report, found: Sequence[Ranked]) -> str:
-    parts = any(finding.rule == "compile-a-part" for _, finding in found)
-    around = ", or compile the parts that it does not reach, listed separately" if parts else ""
-    return f"Nothing in your program ends the others: leave them{around}."
+    if spared:
+        yield f"Compile with `torch.compile(..., dynamic=True)`: {spared} of the recompiles came of a size or a number."
+    if breaks or spared < len(again):
+        parts = any(finding.rule == "compile-a-part" for _, finding in found)
+        around = ", or compile the parts that it does not reach, listed separately" if parts else ""
+        yield f"Nothing in your program ends {'the others' if spared else 'these'}: leave them{around}."
 
 
 def _first(breaks: Sequence[GraphBreak], findings: Sequence[Finding]) -> tuple[GraphBreak | None, int]:

@@ -200,10 +200,12 @@ def advise(series: Series) -> Advice:
             f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
             "A guard of the compiled code did not hold for a new call.",
         )
-    own = series.apart is not None and not (series.package and library_of(series.apart.location.file))
-    if series.apart is not None and own and adviser is not values.left_over:
+    apart = series.apart
+    if apart is not None and series.package and library_of(apart.location.file):
+        apart = None  # Nobody can end that one either.
+    if apart is not None and adviser is not values.left_over:
         action = f"{advice.action[0].lower()}{advice.action[1:]}" if advice.action[1].islower() else advice.action
-        first = f"End the break at {series.apart.location.short} ({series.apart.id}) first, and run this again"
+        first = f"End the break at {apart.location.short} ({apart.id}) first, and run this again"
         advice = msgspec.structs.replace(
             advice, action=f"{first}: torch compiles this function by itself because of it. Where it stays, {action}"
         )
