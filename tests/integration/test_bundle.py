@@ -149,14 +149,18 @@ for _ in range(2):
     opt.zero_grad()
 """
     twice = """
-found["moved"] = []
+found["moved"], found["norms"] = [], []
 for step in workload.steps(workload.model):
     step.prepare()
-    before = step.run().detach().clone()
+    weight = step.run()
+    before = weight.detach().clone()
+    found["norms"].append(round(weight.grad.norm().item(), 3))
     step.prepare()
     found["moved"].append(bool((step.run() != before).all()))
 """
-    assert read(record(program, tmp_path), twice)["moved"] == [True, True]
+    found = read(record(program, tmp_path), twice)
+    assert found["moved"] == [True, True]
+    assert found["norms"] == [6.0, 6.0]  # Nine entries of 2, as in the program: what a clipping looks at.
 
 
 def test_modules_that_the_program_compiled_get_their_state_and_not_their_wrappers(tmp_path: Path) -> None:

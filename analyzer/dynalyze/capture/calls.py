@@ -42,8 +42,10 @@ class KeptCall:
     state: ModuleState
     random: RandomState
     nbytes: int
-    with_gradient: list[weakref.ref[torch.Tensor]] = field(default_factory=list)
-    """Parameters of its optimizers that had a gradient, where it takes no tensor: the compiled step of an optimizer."""
+    with_gradient: list[tuple[weakref.ref[torch.Tensor], torch.Tensor]] = field(default_factory=list)
+    """Parameters of its optimizers that had a gradient, each with the norm of that, where it takes no tensor: the
+    compiled step of an optimizer.
+    """
 
     def making(self, target: Any) -> Callable[[], Any]:
         """What makes the call again, of `target`; state and random numbers are then what they were."""
@@ -320,14 +322,17 @@ class Recorder:
             self._copied += 1
 
 
-def _with_gradient(target: Any, args: Any, kwargs: Any) -> Iterator[weakref.ref[torch.Tensor]]:
+def _with_gradient(target: Any, args: Any, kwargs: Any) -> Iterator[tuple[weakref.ref[torch.Tensor], torch.Tensor]]:
     if isinstance(target, torch.nn.Module) or any(
         isinstance(each, torch.Tensor) for each in leaves((args, kwargs), objects=True)
     ):
         return
-    for optimizer in reachable(target, torch.optim.Optimizer):
-        for group in optimizer.param_groups:
-            yield from (weakref.ref(each) for each in group["params"] if each.grad is not None)
+    with torch.no_grad(), compiled_calls.unobserved():
+        for optimizer in reachable(target, torch.optim.Optimizer):
+            for group in optimizer.param_groups:
+                for each in group["params"]:
+                    if each.grad is not None and not each.grad.is_sparse:
+                        yield weakref.ref(each), torch.linalg.vector_norm(each.grad)
 
 
 def gradient_outputs(result: Any) -> Iterator[torch.Tensor]:

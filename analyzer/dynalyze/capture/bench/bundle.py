@@ -38,8 +38,6 @@ from dynalyze.capture.shapes import resized
 
 BUNDLE_FILE = "bundle.pt"
 _NO_BUDGET = 1 << 62
-_GRADIENT = 1e-3
-"""How large gradients are that are made for the step of an optimizer."""
 
 
 @dataclass(slots=True)
@@ -239,11 +237,15 @@ class RecordedStep(Step):
         self.kept.random.restore()
 
     def _give_gradients(self) -> None:
-        """Some of the right form, the same each time: those that the program had are not kept."""
+        """Some as large as the program's were, the same each time: its own are not kept."""
         if self._gradients is None:
             torch.manual_seed(0)
-            known = [each for reference in self.kept.with_gradient if (each := reference()) is not None]
-            self._gradients = [(each, torch.randn_like(each) * _GRADIENT) for each in known]
+            known = [(each, norm) for ref, norm in self.kept.with_gradient if (each := ref()) is not None]
+            made = [(each, torch.randn_like(each), norm) for each, norm in known]
+            self._gradients = [
+                (each, random * (norm / torch.linalg.vector_norm(random)).to(random.dtype))
+                for each, random, norm in made
+            ]
         for parameter, gradient in self._gradients:
             parameter.grad = gradient.clone()
 
