@@ -40,7 +40,7 @@ _MATMUL = "torch.backends.cuda.matmul"
 OF_LIBRARIES = ("TORCH", "_TORCH", "PYTORCH", "TRITON", "KINETO", "CUDA", "OMP_", "KMP_", "MKL_")
 """Variables that torch and the libraries below it set for themselves."""
 _Reading = tuple[str, Callable[[], Any]]
-_OF_COMPILERS = frozenset({"dynalyze", "triton", "sympy", "torchgen", "depyf"})
+_OF_COMPILERS = frozenset({"dynalyze", "triton", "sympy", "networkx", "torchgen", "depyf"})
 """Packages that change as they are used, by what is compiled."""
 _MOST_VALUES = 100_000
 _OF_C = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
