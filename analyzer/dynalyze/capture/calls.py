@@ -29,6 +29,8 @@ from dynalyze.capture.torch_private import compiled_calls
 
 FEW = 50
 _MOST_MODULES = 64
+_MOST_CHANGES = 20
+"""Calls that are kept because the program set something before them: a schedule does so before each."""
 _MOST_WATCHED = 64
 _THROUGH_THE_MODULE = ("_call_impl", "_wrapped_call_impl", "__call__")
 
@@ -157,7 +159,7 @@ class Recorder:
             self._signatures: dict[Signature, SignatureSeen] = {}
             self._held: set[Held] = set()
             self._last: Call | None = None
-            self._held_bytes = self._held_calls = self._copied = 0
+            self._held_bytes = self._held_calls = self._copied = self._changes = 0
             self._cut: Counter[str] = Counter()
             self._states = ModuleStates()
 
@@ -304,7 +306,8 @@ class Recorder:
         except CannotClone as error:
             self._note(f"<n> call<s> of {name} were not kept: an input cannot be copied ({error}).")
             return
-        call.wanted = call.wanted or self._states.set.changed
+        if self._states.set.changed and self._changes < _MOST_CHANGES:
+            self._changes, call.wanted = self._changes + 1, True
         for kind in inputs.referenced:
             sentence = "which cannot be copied: a benchmark meets it as it is then."
             self._note(f"<n> call<s> of {name} took a {kind}, {sentence}")

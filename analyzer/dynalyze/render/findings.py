@@ -30,7 +30,8 @@ def as_cards(report: Report) -> Report:
             done = [effects.get(name) for name in finding.evidence]
             key = repr([done, finding.severity, finding.title, finding.advice, finding.detail])
         elif finding.rule == "recompile":
-            key = repr([finding.severity, finding.advice, finding.after])
+            config = finding.detail.config if finding.detail is not None else ""
+            key = repr([finding.severity, finding.advice, finding.after, _LISTS.sub("", config)])
         cards.setdefault(key, []).append(finding)
     return msgspec.structs.replace(report, findings=costliest_first(report, list(map(_card, cards.values()))))
 

@@ -170,7 +170,10 @@ def judge(report: Report) -> list[Finding]:
         except Exception as error:
             report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
     for rule in rules():
-        found = rule.together(report, found) if rule.together is not None else found
+        try:
+            found = rule.together(report, found) if rule.together is not None else found
+        except Exception as error:
+            report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
     for _, finding in found:
         finding.impact = finding.impact or _break_cost(report, finding.evidence)
         if (said := finding.detail) is not None and said.config and setting_fails(report, finding.evidence):

@@ -133,6 +133,24 @@ def test_many_calls_keep_the_first_of_each_signature_and_its_neighbours(recorder
     assert len(recorder.calls) <= 6
 
 
+def test_a_call_before_which_the_program_set_something_is_kept(recorder: Recorder) -> None:
+    model, odd = Double(), FEW + 20
+    model.mode = "plain"
+    for number in range(FEW + 40):
+        if number == odd:
+            model.mode = "other"
+        model(torch.ones(2))
+    assert [call.index for call in choose(recorder)] == [0, 1, odd]
+
+
+def test_a_schedule_that_is_set_before_each_call_keeps_few_of_them(recorder: Recorder) -> None:
+    model = Double()
+    for number in range(4 * FEW):
+        model.rate = number / FEW
+        model(torch.ones(2))
+    assert len(choose(recorder)) <= FEW / 2
+
+
 def test_caps_are_reported() -> None:
     recorder = Recorder(byte_cap=10_000, call_cap=3)
     watched = Watched(recorder)

@@ -105,7 +105,8 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     package = library_of(inner.file)
     own = _own_call(found, report) if package and recipe is not None and recipe.id in _CALLED_OUTSIDE else ""
     advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found, report)
-    if _TRACED_BACKWARD in advice.config and _breaks_before(found, report):
+    in_vain = setting_fails(report, [found.id])
+    if in_vain or (_TRACED_BACKWARD in advice.config and _breaks_elsewhere(found, report)):
         advice = msgspec.structs.replace(advice, config="", config_note="")
     advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
     if own or not package:
@@ -129,7 +130,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
 _TRACED_BACKWARD = "trace_autograd_ops"
 
 
-def _breaks_before(found: GraphBreak, report: Report) -> bool:
+def _breaks_elsewhere(found: GraphBreak, report: Report) -> bool:
     """Whether its function breaks elsewhere too. Behind such a break torch 2.13 traces a backward whose gradients do
     not reach the parameters: with that setting nothing is learned, and nothing says so.
     """
