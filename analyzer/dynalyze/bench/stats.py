@@ -27,7 +27,9 @@ Looking after every pair and stopping at the first interval that excludes 1 woul
 two equals it becomes likelier that one of the intervals does. So an interim look stops for a difference at a boundary
 of its own, as Haybittle and Peto proposed: `_INTERIM_ERROR` in all is spent evenly over the interim looks, and the last
 look keeps the usual 95% interval. By Bonferroni's inequality the looks add at most `_INTERIM_ERROR` to what the last
-one has alone; with the noise floor the whole stays near 1%. `benchmarks/verdicts.py` shows how often it is wrong.
+one has alone; with the noise floor the whole stays near 1%. A run also stops where the pairs seen leave little hope of
+a difference: stochastic curtailment, as in Lan, Simon and Halperin, "Stochastically curtailed tests in long-term
+clinical trials" (1982), which can only lower that error. `benchmarks/verdicts.py` shows how often it is wrong.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ NEGLIGIBLE = 0.05
 """A run may end early with "no difference shown" when a difference of this much would have been seen."""
 
 _INTERIM_ERROR = 0.01
+_LEAST_CHANCE = 0.05
+"""A run ends early, too, when a difference is less likely than this to be shown by its last pair."""
+_FEWEST_SEEN = 5  # Pairs: fewer tell too little of those to come.
 _STEEPEST = 700.0
 """The logarithm beyond which a float overflows: two pairs that contradict each other can come to more."""
 
@@ -230,16 +235,31 @@ def _judge(own: LogRatio, control: LogRatio | None) -> Speedup:
 def enough(pairs: Sequence[Pair], control: Sequence[Pair], looks: int = DEFAULT_PAIRS - MIN_PAIRS) -> bool:
     """Whether a run may end before its last pair: an interim look. `looks` is how many of them the run plans in all.
 
-    True when a difference is beyond the interim boundary as well as shown, or when the interval has become so narrow
-    about 1 that no difference worth the time is left. After the last pair there is nothing to ask.
+    True when a difference is beyond the interim boundary as well as shown; when the interval has become so narrow about
+    1 that no difference worth the time is left; or when the pairs still to come are unlikely to show one. After the
+    last pair there is nothing to ask.
     """
     own, equals = log_ratio(pairs), log_ratio(control)
     if own is None or equals is None or own.pairs < MIN_PAIRS:
         return False
     speed = _judge(own, equals)
     if speed.verdict == "no difference shown":
-        return speed.ratio.low > 1 / (1 + NEGLIGIBLE) and speed.ratio.high < 1 + NEGLIGIBLE
+        negligible = speed.ratio.low > 1 / (1 + NEGLIGIBLE) and speed.ratio.high < 1 + NEGLIGIBLE
+        return negligible or (own.pairs >= _FEWEST_SEEN and _chance(own, equals, MIN_PAIRS + looks) < _LEAST_CHANCE)
     return abs(own.mean) > own.margin(1 - _INTERIM_ERROR / max(looks, 1))
+
+
+def _chance(own: LogRatio, control: LogRatio, last: int) -> float:
+    """How likely a difference is to be shown by the `last` pair, if the pairs to come are like those seen."""
+    if last <= own.pairs or own.error <= 0:
+        return 0.0
+    own_last, control_last = (
+        LogRatio(each.mean, each.error * math.sqrt(each.pairs / last), last, each.eager) for each in (own, control)
+    )
+    needed = max(own_last.margin(CONFIDENCE), abs(control.mean) + control_last.margin(CONFIDENCE))
+    # The standard deviation of the last mean, given the pairs seen.
+    spread = own.error * math.sqrt(1 - own.pairs / last)
+    return 1 - sum(side * t_cumulative((side * needed - own.mean) / spread, own.pairs - 1) for side in (1, -1))
 
 
 def break_even(startup: StartUp | None, pairs: Sequence[Pair], speed: Speedup | None) -> BreakEven:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dynalyze.bench.stats import (
     DEFAULT_PAIRS,
     MIN_PAIRS,
+    NEGLIGIBLE,
     break_even,
     enough,
     latency,
@@ -217,6 +218,16 @@ def test_a_clear_and_quiet_difference_is_enough_at_five_pairs():
 def test_more_looks_leave_less_error_for_each():
     pairs = pairs_of(*map(math.exp, (0.27, 0.29, 0.3, 0.31, 0.45)))
     assert [enough(pairs, QUIET, looks) for looks in (1, 1000)] == [True, False]
+
+
+def test_equals_need_not_go_on_to_the_last_pair():
+    # GIVEN pairs about 1 that differ too much to say that no difference is left
+    level = pairs_of(*map(math.exp, (-0.1, 0.1, 0.01, -0.1, 0.09, 0.0)))
+    found = speedup(level, QUIET)
+    assert found is not None and found.ratio.high > 1 + NEGLIGIBLE
+    # THEN more of the same would not show one; that is not said after four, nor where they have a direction
+    assert enough(level, QUIET) and not enough(level[:4], QUIET)
+    assert not enough(pairs_of(*map(math.exp, (-0.02, 0.2, 0.12, 0.02, 0.19, 0.1))), QUIET)
 
 
 # --- break-even
