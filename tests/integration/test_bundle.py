@@ -134,6 +134,87 @@ def test_what_was_set_as_parts_were_exchanged_stays_with_the_parts(tmp_path: Pat
     assert_same(found, recorded.seen[1:])
 
 
+LIBRARY = """
+import functools
+import torch
+COUNT, USE_FAST, LOADED = 0, False, None
+GAINS = {}
+def register(name, gain):
+    GAINS[name] = gain
+def load():
+    global LOADED
+    LOADED = "here"
+def rotate(x):
+    return x + 1
+def decorated(function):
+    @functools.wraps(function)
+    def call(*args):
+        return function(*args)
+    return call
+class Layer(torch.nn.Module):
+    limit = 1.0
+    def forward(self, x):
+        assert LOADED, "not loaded"
+        x = rotate(x) * 2 if USE_FAST else rotate(x)
+        return self.mix(x).clamp(max=self.limit)
+    @decorated
+    def mix(self, x):
+        return x * 0.5
+    def quick(self, x):
+        return x - 3
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.line = Layer(), torch.nn.Linear(3, 3)
+    def forward(self, x):
+        load()
+        x = self.line(self.layer(x))
+        x = torch.nn.functional.relu(x)
+        return GAINS["twice"](x) if "twice" in GAINS else x
+"""
+
+OTHERS = "def turned(x):\n    return x - 7\n"
+
+PATCHES = {
+    "a method of the program": "def new(self, x):\n    return x * 5\nlibrary.Layer.mix = new",
+    "a method around the old one": (
+        "import functools\nold = library.Layer.mix\n@functools.wraps(old)\n"
+        "def new(self, x):\n    return old(self, x) * 5\nlibrary.Layer.mix = new"
+    ),
+    "a method without gradients": "@torch.no_grad()\ndef new(self, x):\n    return x * 5\nlibrary.Layer.mix = new",
+    "another method of the class": "library.Layer.mix = library.Layer.quick",
+    "a static method": "library.Layer.mix = staticmethod(lambda x: x * 4)",
+    "a function of another module": "import others\nlibrary.rotate = others.turned",
+    "a closure": "def made(by):\n    return lambda x: x + by\nlibrary.rotate = made(9)",
+    "a function of torch": "torch.nn.functional.relu = lambda x: x.abs() + 1",
+    "a method of a class of torch": "torch.nn.Linear.forward = lambda self, x: x @ self.weight",
+    "a registry": "library.register('twice', lambda x: x * 2)",
+    "a flag of a module": "library.USE_FAST = True",
+    "a value of a class": "library.Layer.limit = 0.25",
+}
+
+
+@pytest.mark.parametrize("patch", PATCHES.values(), ids=PATCHES)
+def test_what_a_program_put_into_modules_of_others_is_there_again(patch: str, tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "others.py").write_text(OTHERS)
+    calls = "net = library.Net()\nx = torch.randn(4, 3)\nplain = net(x).detach()\n{}\nseen(net(x))\nseen(plain)\n"
+    recorded = record(f"import library\n{calls.format(patch)}", tmp_path)
+    assert not torch.equal(recorded.seen[0], recorded.seen[1]), "the patch changes nothing"
+    # Both calls are made as the last one was; what the library sets by itself, it does.
+    found = read(recorded)
+    assert_same(found, [recorded.seen[0]] * 2)
+
+
+def test_what_a_library_has_by_itself_is_left_to_it(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    recorded = record("import library\nseen(library.Net()(torch.randn(4, 3)))\n", tmp_path)
+    found = read(
+        recorded, "import library\nfound['loaded'] = library.LOADED\nfound['mix'] = library.Layer.mix.__module__\n"
+    )
+    assert found == {"loaded": None, "mix": "library"}
+
+
 def test_the_step_of_an_optimizer_is_made_again_with_gradients(tmp_path: Path) -> None:
     """It does nothing without, and was timed so."""
     program = """

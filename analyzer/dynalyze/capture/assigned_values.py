@@ -48,7 +48,7 @@ class SetValues:
                 continue  # Another kind of thing has the name now.
             if name in self.plain:
                 own[name] = self.plain[name]
-            elif _is_plain(getattr(type(holder), name, _GONE)):  # It had its class's value.
+            elif is_plain_value(getattr(type(holder), name, _GONE)):  # It had its class's value.
                 own.pop(name, None)
         for name, values in self.held.items():
             if is_plain_object(found := own.get(name)) and hasattr(found, "__dict__"):
@@ -139,7 +139,7 @@ class AssignedValues:
     def _look(self, holder: Any) -> _HolderLook:
         held = vars(holder)
         values = {name: held[name] for name in self._names_of(holder)[1] if name in held}
-        plain = {name: value for name, value in values.items() if _is_plain(value)}
+        plain = {name: value for name, value in values.items() if is_plain_value(value)}
         tensors = {name: id(value) for name, value in values.items() if isinstance(value, torch.Tensor)}
         built: tuple[Any, ...] = ()
         if isinstance(holder, torch.nn.Module):
@@ -176,12 +176,13 @@ def _value(look: _HolderLook, name: str, kind: type) -> Any:
     return look.plain.get(name, getattr(kind, name, _GONE))
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain_value(value: Any) -> bool:
+    """Whether it is a number, text, flag, dtype or member of an enumeration."""
     return type(value) in _SCALARS or isinstance(value, enum.Enum)
 
 
 def _is_watched(value: Any) -> bool:
-    return _is_plain(value) or isinstance(value, torch.Tensor)
+    return is_plain_value(value) or isinstance(value, torch.Tensor)
 
 
 def _is_object(value: Any) -> bool:

@@ -1,0 +1,200 @@
+"""What a program put into the modules, classes and registries of others: `LlamaMLP.forward = fused`,
+`F.scaled_dot_product_attention = sage`, `lib.USE_FLASH = False`, `AttentionInterface.register("mine", function)`.
+
+A process that imports them anew has them as their files say, so that its calls would be other ones. What cannot be from
+the files travels with the calls. Functions and classes that are found under a name elsewhere go by that name, and those
+of the program itself by value. Flags that a module sets by itself stay as they are: they may say that something is
+there, as a library that was loaded.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import importlib
+import inspect
+import sys
+import types
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from dynalyze.capture.assigned_values import is_plain_value
+from dynalyze.capture.installed import is_installed
+from dynalyze.capture.nested_values import reachable_modules
+
+_OF_TORCH = ("torch", "torch.nn.functional")
+_MOST_WRAPPED = 10
+_GONE = object()
+
+Description = tuple[tuple[str, str, str, int], ...]
+"""Of a function and of each that it wraps: the module that it says it is from, the one whose globals it has, its name
+and its first line.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignValue:
+    """What stands in a module, or in one of its classes (`owner`), under a `name`; in a registry there under its `key`.
+    A function or class is known by how it is `described`; one that is found elsewhere goes by that `reference`, its
+    module and name, everything else by `value`.
+    """
+
+    module: str
+    owner: str
+    name: str
+    key: str | None
+    described: Description
+    reference: tuple[str, str] | None
+    value: Any
+
+    def restore(self) -> None:
+        """Put it there, unless it is there by itself. Raises what importing raises."""
+        module = importlib.import_module(self.module)
+        owner = _found(module, self.owner)
+        registry = None if self.key is None else vars(owner).get(self.name) if owner is not None else None
+        if owner is None or (self.key is not None and type(registry) is not dict):
+            return
+        held = vars(owner).get(self.name, _GONE) if registry is None else registry.get(self.key, _GONE)
+        if self.described:
+            if self.described == _described(held):
+                return
+        elif _same(held, self.value) or self.name in _set_by_itself(module):
+            return
+        value = self.value
+        if self.reference is not None:
+            value = _found(importlib.import_module(self.reference[0]), self.reference[1])
+        if registry is not None:
+            registry[self.key] = value
+        else:
+            with contextlib.suppress(TypeError):  # Classes of C cannot be changed, and so were not.
+                setattr(owner, self.name, value)
+
+
+def foreign_values(targets: Any) -> list[ForeignValue]:
+    """Those in the modules that have to do with these callables."""
+    return [each for module in _homes(targets) for each in _in_module(module)]
+
+
+def _homes(targets: Any) -> list[types.ModuleType]:
+    """The modules of the classes in use, what these take from their own package, and those of the program itself."""
+    kinds = {base for root in reachable_modules(targets) for part in root.modules() for base in type(part).__mro__}
+    seeds = [each.__module__ for each in kinds] + [str(getattr(each, "__module__", "")) for each in targets]
+    homes = list(dict.fromkeys(name for name in [*seeds, *_OF_TORCH, "__main__"] if _is_home(name)))
+    seeds = list(homes)
+    for home in homes:  # It grows.
+        for value in list(vars(sys.modules[home]).values()):
+            other = str(getattr(value, "__name__" if isinstance(value, types.ModuleType) else "__module__", ""))
+            alike = home in seeds and _package(other) == _package(home) != "torch"
+            if other not in homes and _is_home(other) and (alike or _is_own(other)):
+                homes.append(other)
+    return [sys.modules[name] for name in homes if name != "__main__"]
+
+
+def _is_home(name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and _package(name) != "dynalyze" and _package(name) not in sys.stdlib_module_names
+
+
+def _is_own(name: str) -> bool:
+    return not is_installed(str(getattr(sys.modules.get(name), "__file__", "")))
+
+
+def _in_module(module: types.ModuleType) -> Iterator[ForeignValue]:
+    home = module.__name__
+    for name, value in list(vars(module).items()):
+        if isinstance(value, type) and value.__module__ == home and _found(module, value.__qualname__) is value:
+            for attribute, held in list(vars(value).items()):
+                yield from _under(home, value.__qualname__, attribute, held)
+        if name != "__builtins__":
+            yield from _under(home, "", name, value)
+
+
+def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignValue]:
+    entries: list[tuple[str | None, Any]] = [(None, value)]
+    if type(value) is dict:
+        entries = [(key, held) for key, held in value.items() if isinstance(key, str) and _described(held)]
+    for key, held in entries:
+        if described := _described(held):
+            where, called = str(getattr(held, "__module__", "")), str(getattr(held, "__qualname__", ""))
+            homes = {each for part in described for each in part[:2]} - {module}
+            if _package(module) == "torch" and all(_package(each) == "torch" for each in homes):
+                continue
+            own = [each for each in homes if each == "__main__" or (_is_home(each) and _is_own(each))]
+            is_named = where != "__main__" and called != "" and _found(sys.modules.get(where), called) is held
+            is_at_home = is_named and (where, called) == (module, ".".join(filter(None, (owner, name))))
+            if is_named and not is_at_home:
+                yield ForeignValue(module, owner, name, key, described, (where, called), None)
+            elif "__main__" in own or (own and not (is_at_home and _is_own(module))):
+                yield ForeignValue(module, owner, name, key, described, None, _unnamed(held) if is_named else held)
+        elif _package(module) != "torch" and is_plain_value(held) and not name.startswith("__"):
+            yield ForeignValue(module, owner, name, key, (), None, held)
+
+
+def _unnamed(value: Any) -> Any:
+    """A copy of a function that says, as `functools.wraps` has it, that it is the one in whose place it stands: by that
+    name nobody would find it elsewhere.
+    """
+    if not isinstance(value, types.FunctionType):
+        return value
+    made = types.FunctionType(value.__code__, value.__globals__, value.__name__, value.__defaults__, value.__closure__)
+    made.__kwdefaults__, made.__module__ = value.__kwdefaults__, "__main__"
+    vars(made).update(vars(value))
+    return made
+
+
+def _described(value: Any) -> Description:
+    """What a function or class says of itself and, where a decorator wraps one, what that says; () for all else."""
+    found: list[tuple[str, str, str, int]] = []
+    while value is not None and len(found) < _MOST_WRAPPED:
+        if isinstance(value, (staticmethod, classmethod, types.MethodType)):
+            value = value.__func__
+        elif isinstance(value, property):
+            value = value.fget
+        elif isinstance(value, functools.partial):
+            value = value.func
+        elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
+            code = getattr(value, "__code__", None)
+            defined = str(getattr(value, "__globals__", {}).get("__name__", ""))
+            line = 0 if code is None else code.co_firstlineno
+            found.append((str(value.__module__), defined or str(value.__module__), value.__qualname__, line))
+            value = None if isinstance(value, type) else getattr(value, "__wrapped__", None)
+        else:
+            break
+    return tuple(found)
+
+
+def _found(owner: Any, names: str) -> Any:
+    for name in names.split(".") if names else ():
+        owner = getattr(owner, name, None)
+    return owner
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other or one != one)
+
+
+@functools.lru_cache(maxsize=64)
+def _set_by_itself(module: types.ModuleType) -> frozenset[str]:
+    """The names that functions of a module set: its globals, and attributes of whatever object."""
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError, SyntaxError):
+        return frozenset(vars(module))
+    own: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            own.update(node.names)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self":
+            own.add(node.attr)
+    return frozenset(own)
+
+
+def restore(values: Iterable[ForeignValue]) -> None:
+    for each in values:
+        each.restore()
