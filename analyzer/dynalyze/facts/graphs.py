@@ -299,7 +299,7 @@ class _GraphReader:
         if owner is not None:
             graph.location = owner.location
             graph.ops = owner.ops if owner.ops is not None else graph.ops
-        graph.top_line = top_line(down.dynamo, self._sources)
+        graph.top_line = top_line(down.dynamo, self._sources, graph.location)
         graph.histogram = down.dynamo.histogram()
         graph.inputs = [graph_input(*each) for each in down.dynamo.inputs]
         self._add_saved(graph, down)

@@ -14,8 +14,10 @@ from dynalyze.report.graphs import TopLine
 _FEWEST_ROUNDS = 8
 
 
-def top_line(graph: GraphText, sources: Sources) -> TopLine | None:
-    """None for a graph of which nothing is known to come from a line."""
+def top_line(graph: GraphText, sources: Sources, compiled: Location | None = None) -> TopLine | None:
+    """None for a graph of which nothing is known to come from a line. `compiled` is the function that was compiled: of
+    its loops and those of functions with operations in the graph one is told.
+    """
     ops: dict[LineKey, Counter[str]] = {}
     origins: dict[LineKey, Location] = {}
     for node in graph.nodes:
@@ -31,22 +33,32 @@ def top_line(graph: GraphText, sources: Sources) -> TopLine | None:
     repeated = {each for each, counts in ops.items() if min(counts.values()) >= _FEWEST_ROUNDS}
     for file in dict.fromkeys([at[0], *(file for file, _ in repeated)]):
         lines = {line for other, line in repeated if other == file}
+        traced = {line for other, line in ops if other == file}
+        if compiled is not None and compiled.file == file:
+            traced.add(compiled.line)
         for function, loop in _loops(sources.tree(file)):
+            if not any(_first_line(function) <= line <= (function.end_lineno or 0) for line in traced):
+                continue  # Another function that calls the same one.
             step = _goes_round(loop, origins[at], at[1] if file == at[0] else 0, lines)
             if step is not None:
-                found.loop = _located(Location(file, loop.lineno, function=function), sources)
+                found.loop = _located(Location(file, loop.lineno, function=function.name), sources)
                 found.step, found.rounds_ops = step, sum(ops[each].total() for each in repeated)
                 return found
     return found
 
 
-def _loops(tree: list[ast.stmt]) -> Iterator[tuple[str, ast.For | ast.While]]:
+def _loops(tree: list[ast.stmt]) -> Iterator[tuple[ast.FunctionDef, ast.For | ast.While]]:
     """The loops of each function, the innermost first."""
     functions = (node for each in tree for node in ast.walk(each) if isinstance(node, ast.FunctionDef))
     for function in functions:
         loops = [each for each in ast.walk(function) if isinstance(each, ast.For | ast.While)]
         for loop in reversed(loops):
-            yield function.name, loop
+            yield function, loop
+
+
+def _first_line(function: ast.FunctionDef) -> int:
+    """The line that its code says it begins in."""
+    return min([function.lineno, *(each.lineno for each in function.decorator_list)])
 
 
 def _goes_round(loop: ast.For | ast.While, origin: Location, line: int, repeated: set[int]) -> str | None:

@@ -382,6 +382,15 @@ def test_the_loop_that_holds_or_calls_the_line(
     assert found.all_ops == 2 * sum(times for _, _, times in lines)
 
 
+def test_a_loop_of_a_function_that_was_not_traced_is_not_told(tmp_path: Path) -> None:
+    file = write_source(tmp_path, PROGRAM)
+    text = graph((file, 3, "step", 60), ("/other.py", 1, "forward", 60))
+    # GIVEN two functions with a loop over the step THEN the one that was compiled is meant, and none where neither was
+    for compiled, line in ((Location(file, 5), 7), (Location(file, 11), None), (None, None)):
+        found = top_line(text, Sources(), compiled)
+        assert found is not None and (found.loop.line if found.loop else None) == line
+
+
 def test_a_graph_of_no_known_line_has_none_and_without_source_no_loop_is_known() -> None:
     assert top_line(GraphText(nodes=[Node("add", "add")]), Sources()) is None
     found = top_line(graph(("/gone.py", 3, "step", 60)), Sources(readable=False))
