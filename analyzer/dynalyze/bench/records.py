@@ -152,7 +152,7 @@ def rows_in_turns(event: TimedInTurns, configuration: Configuration, why: str) -
     eager, row = ConfigRun(replace(EAGER, autocast=configuration.autocast), work), ConfigRun(configuration, work)
     eager.first = FirstCalls(load, Warmed(event.eager_calls_ms), Checked())
     row.first = FirstCalls(load, Warmed(counts=event.counts), Checked(invalid=event.invalid))
-    row.warm = Warmed(event.calls_ms)
+    row.warm, row.accuracy = Warmed(event.calls_ms), event.accuracy or None
     for first, compiled, second in event.turns:
         row.pairs.append(Pair(first, compiled))
         eager.pairs.append(Pair(first, second))

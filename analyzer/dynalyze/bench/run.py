@@ -137,6 +137,7 @@ class WorkBench:
             self.eager, row = records.rows_in_turns(self._plan.in_turns, self._plan.first, records.SLOW_TO_TRACE)
             self.rows = [row]
             row.compile_seconds = took
+            row.accuracy = row.accuracy if self._plan.accuracy else None
             self._measure()
             return
         self._first_calls(self.eager)
@@ -349,10 +350,6 @@ class WorkBench:
 
     def _answers(self, row: ConfigRun) -> None:
         if self._plan.accuracy and row.configuration.compile and not row.compared:
-            if self._plan.in_turns is not None:  # The whole test compiles anew, for which there may be no time.
-                row.accuracy = self._extra(
-                    row, "accuracy", lambda arm, left: schedule.answers_at_once(self._pool, arm, left, self._budget)
-                )
             row.accuracy = row.accuracy or self._compared(row)
             row.compared = True
             self._vary_inputs(row)

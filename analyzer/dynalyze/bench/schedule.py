@@ -200,13 +200,6 @@ class SharedArm:
             return Turns(pair, FirstCalls(other.load, warm, check, accuracy=equal), other.forked)
 
 
-def answers_at_once(pool: WorkerPool, arm: Arm, patience: float, budget: float | None) -> dict[str, Any] | None:
-    """The accuracy of what a process of its own has compiled as it is timed; None if the whole test is needed."""
-    with _alone(pool, arm, patience) as worker:
-        worker.ask(limits(PAIR_WARMING, budget))
-        return _answers_at_once(worker, budget)
-
-
 def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | None:
     """The accuracy of the code that a process has compiled; None if the whole test is needed."""
     worker.end_after(math.inf if budget is None else budget * _BUDGET_ANSWERS)

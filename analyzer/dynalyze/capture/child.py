@@ -101,7 +101,7 @@ class TargetSession:
         self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
-        self._in_turns: tuple[Any, float] | None = None
+        self._in_turns: tuple[Any, float, bool] | None = None
         self._seeds = SeedWatch() if request.get("compared") else None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
@@ -269,10 +269,10 @@ class TargetSession:
                 from dynalyze.capture.bench.in_turns import seconds_for
 
                 seconds = seconds_for(written, budget)
-                self._in_turns = (collected.bundle, seconds) if seconds else None
+                self._in_turns = (collected.bundle, seconds, not written.too_large) if seconds else None
         return True
 
-    def _time_in_turns(self, calls: Any, seconds: float) -> None:
+    def _time_in_turns(self, calls: Any, seconds: float, answers: bool) -> None:
         """Time the calls here, where there is no space or no time for other processes; nothing of it is recorded."""
         from dynalyze.capture.bench.in_turns import timed_in_turns
         from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
@@ -286,7 +286,7 @@ class TargetSession:
         with self._listener.paused(), without_output():
             found = timed_in_turns(
                 calls, configuration, self._options, self._folder, seconds,
-                effects=bool(self._request.get("allow_effects")),
+                effects=bool(self._request.get("allow_effects")), answers=answers,
             )  # fmt: skip
         self.emit(found)
 
@@ -301,7 +301,7 @@ class TargetSession:
 
             if seconds := seconds_where_slow(budget):
                 with contextlib.suppress(Failed):  # Calls that cannot be made again: the processes say so.
-                    self._time_in_turns(CompiledWorkload(make(), compiled), seconds)
+                    self._time_in_turns(CompiledWorkload(make(), compiled), seconds, True)
 
     def _run_object(self) -> Ending:
         request = self._request

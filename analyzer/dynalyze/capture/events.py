@@ -579,7 +579,7 @@ class TimedInTurns(Event, tag="timed_in_turns"):
     """The program's calls were timed in its own process, in eager and compiled in turn, or `problem` says why not.
 
     A turn is the milliseconds of passes of eager, of compiled, and of eager once more. `load` says of the work what a
-    measuring process says of it.
+    measuring process says of it, and so does `accuracy`, where the answers are equal.
     """
 
     load: dict[str, Any] = field(default_factory=dict)
@@ -589,6 +589,7 @@ class TimedInTurns(Event, tag="timed_in_turns"):
     turns: list[tuple[list[float], list[float], list[float]]] = field(default_factory=list)
     counts: dict[str, Any] = field(default_factory=dict)
     invalid: str = ""
+    accuracy: dict[str, Any] = field(default_factory=dict)
     failure: str = ""
     problem: str = ""
 

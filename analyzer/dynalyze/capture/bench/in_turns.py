@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 from dynalyze.capture import side_effects
+from dynalyze.capture.bench.accuracy import accuracy
 from dynalyze.capture.bench.bundle import Bundle, RecordedWorkload
 from dynalyze.capture.bench.call_workload import TrainWorkload
 from dynalyze.capture.bench.configure import target_of
@@ -59,10 +60,12 @@ def seconds_where_slow(budget: float) -> float:
 
 def timed_in_turns(
     calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, run: Path, seconds: float, *,
-    effects: bool,
+    effects: bool, answers: bool,
 ) -> TimedInTurns:  # fmt: skip
     """Time calls for about `seconds`. Unless `effects` are allowed, one that does something to the outside ends it.
     What a call leaves in buffers, gradients and random generators is put back.
+
+    With `answers`, which copies what calls change, those of what the program compiled are then held against eager's.
     """
     found = TimedInTurns()
     doing: Failure = "eager"
@@ -83,6 +86,8 @@ def timed_in_turns(
             found.calls_ms, found.steady_after = turns.warm_compiled()
             found.turns = turns.take()
             found.counts, found.invalid = turns.check()
+            if answers and not found.invalid:
+                found.accuracy = turns.answers()
     except OutOfTime as error:
         found.problem = str(error)
     except side_effects.Refused as error:
@@ -135,10 +140,10 @@ class _OwnTurns:
         self._timer: Timer = timer_for(self._device)
         self._eager = _Arm(self.workload.steps(self.workload.model))
         if isinstance(calls, Bundle):
-            compiled = target_of(self.workload, configuration, self._device)
+            self._target = target_of(self.workload, configuration, self._device)
         else:
-            compiled = calls.compiled
-        self._compiled = _Arm(self.workload.steps(compiled))
+            self._target = calls.compiled
+        self._compiled = _Arm(self.workload.steps(self._target))
         self._before = 0
 
     def warm_eager(self) -> list[float]:
@@ -189,6 +194,16 @@ class _OwnTurns:
             "compiled_frames": evidence.codes, "recompiles_while_timing": again, "eager_calls": evidence.steps_in_eager,
         }  # fmt: skip
         return counts, reason_against(self._configuration, counts, evidence, self._device)
+
+    def answers(self) -> dict[str, Any]:
+        """The accuracy of what is compiled here; empty where that is for the whole test, or takes too long."""
+        eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
+        if 2 * eager + compiled > self._seconds:
+            return {}
+        found = accuracy(
+            self.workload, lambda: self._target, self._configuration, self._device, compiled_now=runtime.calls_a_graph
+        )
+        return found if found["verdict"] == "equal" else {}
 
 
 def _recorded(bundle: Bundle, configuration: Configuration, placement: Placement) -> Workload:
