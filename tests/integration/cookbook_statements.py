@@ -33,6 +33,18 @@ def _module(body: str) -> str:
 
 # `=== recipe: inputs`, the statement, `---` and what it is changed into.
 _FITTING = """
+=== loop-over-values: (torch.arange(12.0).view(4, 3), torch.tensor([0, 0, 1, 1]))
+def f(h, labels):
+    total = 0
+    for label in torch.unique(labels):
+        total = total + F.relu(h * (labels == label)[:, None]).sum(0) * label
+    return total
+---
+def f(h, labels):
+    total = 0
+    for label in range(2):
+        total = total + F.relu(h * (labels == label)[:, None]).sum(0) * label
+    return total
 === sorted-items: (torch.ones(3), {"b": torch.ones(3), "a": torch.zeros(3)})
 def f(x, parts):
     return torch.stack([x + part for _, part in sorted(parts.items())])
@@ -732,6 +744,11 @@ def f(hidden):
             continue
         hidden = hidden * scale
     return hidden
+=== loop-over-values: (torch.arange(4.0), torch.tensor([0, 0, 1, 1]))
+def f(h, labels):
+    for scale in (2, 3):
+        h = h * scale + torch.unique(labels).sum()
+    return h
 === conditional-skip: (torch.ones(4), [torch.ones(4), torch.ones(4)])
 def f(h, gates):
     seen = []

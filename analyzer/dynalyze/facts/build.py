@@ -18,7 +18,7 @@ from dynalyze.facts.candidates import candidates, compiled_in_place, regions
 from dynalyze.facts.compilations import compilations
 from dynalyze.facts.graphs import graphs, texts_of
 from dynalyze.facts.modules import late_hooks, modules, settings, uncompiled_methods
-from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
+from dynalyze.facts.recompiles import connect, follow_locals, forced_sizes, recompiles
 from dynalyze.facts.registry import Registry, registry
 from dynalyze.facts.source_files import LineOps, hash_of_set, source_files, traced_files
 from dynalyze.facts.sources import Sources
@@ -94,6 +94,7 @@ def assemble(
     again = recompiles(run, compiled, breaks)
     sizes = forced_sizes(run, compiled, places, sources)
     connect(run, again, sizes, sources, [each.path for each in files])
+    follow_locals(again, breaks, compiled, sources)
     texts = texts_of(run)
     lines: LineOps = {}
     down, kernels = graphs(run, compiled, sources, places, texts, lines)

@@ -61,6 +61,7 @@ _GONE = re.compile(r"^KeyError on (?P<source>[A-Za-z_][\w.\[\]']*)\.(?P<name>[A-
 _HAS = re.compile(r"^(?:not )?hasattr\((?P<source>.+), '(?P<name>\w+)'\)$")
 _EMPTY = re.compile(r"^not (?P<source>[A-Za-z_][^\s()]*)$")
 _DEALLOCATED = re.compile(r"Cache line invalidated because (?P<source>.+) got deallocated")
+_INTEGER = re.compile(r"^-?\d+\s*$")
 _EQUAL = re.compile(r"^(?P<source>[^=<>]+?) (?:==|is) (?P<expected>.+)$")
 _CHECK = re.compile(r"^___(?:check_)?(?P<what>\w+)\((?P<source>[^,()]*(?:\([^()]*\))?[^,()]*)")
 _IMPORTED = re.compile(r"G\['__import_(?P<module>\w+)'\]")
@@ -169,7 +170,9 @@ def _symbolic(found: re.Match[str], _: str) -> Guard:
 
 def _value(found: re.Match[str], text: str) -> Guard:
     cause: Cause = "global_variable" if found["source"].startswith("G[") else "value"
-    if "allow_unspec_int_on_nn_module" in text or re.match(r"^(?:L\['self'\]|self)\.", found["source"]):
+    # Of integers torch says whether a module holds them.
+    is_held = re.match(r"^(?:L\['self'\]|self)\.", found["source"]) and not _INTEGER.match(found["expected"])
+    if "allow_unspec_int_on_nn_module" in text or is_held:
         cause = "module_attribute"
     return Guard(cause, readable(found["source"]), found["expected"].strip())
 

@@ -310,6 +310,40 @@ def forced_sizes(run: RunLog, compiled: list[Compilation], places: Places, sourc
     return found
 
 
+def follow_locals(
+    recompiles: list[Recompile], breaks: list[GraphBreak], compiled: list[Compilation], sources: Sources
+) -> None:
+    """Tell each recompile of code behind a break which one left it the value that changed, where the code before that
+    computed the value: no caller hands it over.
+    """
+    resumed = {each.key for each in compiled if each.resumes}
+    at = {each.location.at: each.location for each in breaks}
+    for each in recompiles:
+        root = _ROOT.match(each.source or "")
+        left = at.get(each.location.at) if each.key in resumed and each.result_of is None else None
+        if left is None or root is None or each.cause not in ("value", *_SHAPES):
+            continue
+        if _is_computed(root[0], each.location, sources):
+            each.result_of = left
+
+
+_ROOT = re.compile(r"[A-Za-z]\w*")
+
+
+def _is_computed(name: str, place: Location, sources: Sources) -> bool:
+    """Whether the function around a line writes this name, or does not take it as an argument."""
+    functions = [
+        each
+        for part in sources.tree(place.file)
+        for each in ast.walk(part)
+        if isinstance(each, ast.FunctionDef) and each.lineno <= place.line <= (each.end_lineno or each.lineno)
+    ]
+    inside = [node for each in functions for node in ast.walk(each)]
+    taken = {node.arg for node in inside if isinstance(node, ast.arg)}
+    written = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return bool(functions) and (name in written or name not in taken)
+
+
 _MOST_LINES = 500
 
 

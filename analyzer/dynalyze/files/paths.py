@@ -31,6 +31,11 @@ def library_of(file: str) -> str:
     return found[1].partition("/")[0].removesuffix(".py") if found else ""
 
 
+def is_pythons(file: str) -> bool:
+    """Whether it is a file of Python's own library."""
+    return not library_of(file) and _STANDARD_LIBRARY.fullmatch(file.replace("\\", "/")) is not None
+
+
 def below(file: str, folder: str) -> str | None:
     """The path from a folder on; None where the file is not in it, or the folder is ""."""
     path = PurePosixPath(file)

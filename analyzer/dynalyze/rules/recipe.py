@@ -17,7 +17,8 @@ from typing import Any, Literal
 import msgspec
 
 from dynalyze.facts.sources import condition_span
-from dynalyze.report import GraphBreak
+from dynalyze.files.paths import is_pythons
+from dynalyze.report import GraphBreak, Location
 from dynalyze.rules.statement_shapes import (
     SHAPES,
     Statement,
@@ -184,6 +185,13 @@ class BrokenStatement:
     written: Statement = field(default_factory=Statement)
 
 
+def own_place(found: GraphBreak) -> Location:
+    """Where it is to be ended: of a line of Python's own library, as of `logging`, the line that leads into that."""
+    if not is_pythons(found.location.file):
+        return found.location
+    return next((each for each in reversed(found.stack) if not is_pythons(each.file)), found.location)
+
+
 def find(broken: BrokenStatement) -> Recipe | None:
     """The recipe that says most about a break, or None where the cookbook has nothing to say.
 
@@ -225,8 +233,10 @@ def config_of(recipe: Recipe, found: GraphBreak) -> str:
     if _SIZES in recipe.config and any(getattr(each, "attr", "") in ("item", "tolist") for each in code.around):
         return ""
     theirs = _CALLED.search(recipe.config)
+    place = own_place(found)
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-        call = ast.parse(found.expression, mode="eval").body
+        written = found.expression if place is found.location else (place.code or "").strip()
+        call = ast.parse(written, mode="eval").body
         if theirs is not None and isinstance(call, ast.Call):
             return recipe.config.replace(theirs[1], ast.unparse(call.func))
     return recipe.config

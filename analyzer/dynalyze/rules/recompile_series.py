@@ -19,11 +19,12 @@ _MADE = ("identity", "limit")
 
 
 def spared_by_dynamic(found: Recompile) -> bool:
-    """Whether `dynamic=True` may spare it: a size or a number changed. Other causes do not ask how torch.compile was
-    called.
+    """Whether `dynamic=True` may spare it: a size or a number changed. Sizes of parameters stay fixed, and other causes
+    do not ask how torch.compile was called.
     """
     is_number = (found.expected or "").lstrip("-").replace(".", "", 1).isdecimal()
-    return found.cause in ("shape", "symbolic") or (found.cause == "value" and is_number)
+    of_size = found.cause in ("shape", "symbolic") and "._parameters[" not in (found.source or "")
+    return of_size or (found.cause == "value" and is_number)
 
 
 @dataclass
@@ -41,7 +42,8 @@ class Series:
     sizes: marked dynamic, one of them would raise an error.
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
-    `first_call` is the line that called the function when the version was compiled that the lead came nearest to.
+    `first_call` is the line that called the function when the version was compiled that the lead came nearest to;
+    `whole_call` the one that called the function of which this is a part, behind a graph break.
     `counted` are lists of Python's that have as many entries as the batch. `entries`: the same of several entries
     of a list changed, `batch[...].done`. `filled` are the containers that were empty in a call of the run.
     `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left
@@ -59,6 +61,7 @@ class Series:
     met: list[tuple[str, int]] = field(default_factory=list)
     asked: Location | None = None
     first_call: Location | None = None
+    whole_call: Location | None = None
     counted: list[str] = field(default_factory=list)
     entries: str = ""
     filled: frozenset[str] = frozenset()
@@ -193,7 +196,8 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.entries = of_entry if read_in_code[_code(lead), of_entry] > 1 and of_entry != lead.source else ""
         series.met = list(dict.fromkeys(_met(series, report)))
         series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
-        series.apart = _caller_in_eager(_call_of_whole(series, report), report)
+        series.whole_call = _call_of_whole(series, report)
+        series.apart = _caller_in_eager(series.whole_call, report)
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         asking = next((each for each in members if _asks_about(each, series.lead)), None)

@@ -558,6 +558,10 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "draws_with_numpy": lambda written: any(
         ast.unparse(each.func).startswith(("np.random.", "numpy.random.")) for each in written.calls
     ),
+    # `for i in batch.unique()`.
+    "loops_over": lambda written: (
+        isinstance(written.statement, ast.For) and written.statement.iter in written.around[:2]
+    ),
     "asserts": lambda written: isinstance(written.statement, ast.Assert),
     # `x.data_ptr()`.
     "asks_for_address": lambda written: written.calls_any("data_ptr"),

@@ -40,8 +40,8 @@ GUARDS: list[tuple[str, Cause, str | None, str | None, str | None]] = [
     ("mode == 'a == b'", "value", "mode", "'a == b'", None),
     ("mask is None", "value", "mask", "None", None),
     ("flag == True", "value", "flag", "True", None),
-    ("self.power == 2", "module_attribute", "self.power", "2", None),
-    ("L['self'].layers[0].power == 2", "module_attribute", "self.layers[0].power", "2", None),
+    ("self.power == 2.5", "module_attribute", "self.power", "2.5", None),
+    ("L['self'].layers[0].mode == 'up'", "module_attribute", "self.layers[0].mode", "'up'", None),
     ("G['GAIN'] == 1.5", "global_variable", "GAIN", "1.5", None),
     ("len(parts) == 1", "container", "len(parts)", "1", None),
     ("len(L['parts']) == 1", "container", "len(parts)", "1", None),
@@ -115,10 +115,12 @@ def test_the_line_that_torch_quotes_beside_a_guard_is_left_off(text: str) -> Non
 
 
 def test_an_int_of_a_module_is_an_attribute_wherever_it_is_read() -> None:
-    """torch's hint says so, even where the source does not begin with self."""
-    found = read_guard("L['config'].power == 2" + ORIGIN + HINT)
-    assert (found.cause, found.source, found.expected) == ("module_attribute", "config.power", "2")
-    assert "HINT" not in found.text
+    """torch's hint says so, even where the source does not begin with self; an object that is no module has none."""
+    for source in ("config.power", "self.power"):
+        found = read_guard(f"{source} == 2" + ORIGIN + HINT)
+        assert (found.cause, found.source, found.expected) == ("module_attribute", source, "2")
+        assert "HINT" not in found.text
+        assert read_guard(f"{source} == 2" + ORIGIN).cause == "value"
 
 
 PARTS = st.sampled_from(

@@ -13,7 +13,7 @@ from dynalyze.capture.trace_records import TraceRecords
 from dynalyze.events.log import RunLog
 from dynalyze.facts.breaks import graph_breaks
 from dynalyze.facts.compilations import compilations
-from dynalyze.facts.recompiles import connect, forced_sizes, recompiles
+from dynalyze.facts.recompiles import connect, follow_locals, forced_sizes, recompiles
 from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.facts.stacks import Places
@@ -21,7 +21,7 @@ from dynalyze.privacy import without_source
 from dynalyze.report import ForcedSize, Location, Recompile, Report
 from dynalyze.rules.rule import judge
 from recordings import as_run, line_with, recorded, without_live_fields
-from records import MAIN, MODEL, TORCH, again, end, frame, run_of, start, torch_frame
+from records import MAIN, MODEL, TORCH, again, broke, end, frame, run_of, start, torch_frame, write_source
 from sample_reports import clean_report
 
 SIZE = "tensor 'x' size mismatch at index 0. expected 4, actual 5"
@@ -243,9 +243,6 @@ def test_other_recompiles_are_other_changes(first: dict[str, Any], second: dict[
 
 def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
     """The half after the break gets it as `___stack0`, a name that is nowhere in the user's code."""
-    from dynalyze.capture.events import Frame
-    from records import broke, write_source
-
     file = write_source(tmp_path, "def forward(x):\n    n = x.max().item()\n    return x * n\n")
     resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
     (found,) = recompiled(
@@ -257,6 +254,34 @@ def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> Non
         )
     )  # fmt: skip
     assert (found.source, found.expected, found.actual) == ("x.max().item()", "3", "4")
+
+
+@pytest.mark.parametrize(
+    ("guard", "left"),
+    [
+        ("started == 3.5", True),  # Computed before the break.
+        ("scale == 3.5", False),  # The caller's.
+        ("tensor 'x' size mismatch at index 0. expected 4, actual 5", False),
+        ("tensor 'h' size mismatch at index 0. expected 4, actual 5", True),
+        ("tensor 'self.table' size mismatch at index 0. expected 4, actual 5", False),
+    ],
+)
+def test_what_code_before_a_break_computed_is_left_by_the_break(guard: str, left: bool, tmp_path: Path) -> None:
+    code = "def forward(self, x, scale):\n    started = now()\n    h = x * 2\n    print(h)\n    return h * scale\n"
+    file = write_source(tmp_path, code)
+    resumed = Frame(file, 4, "torch_dynamo_resume_in_forward_at_4")
+    run = run_of(
+        start("0/0", Frame(file, 1, "forward")), broke([Frame(file, 4, "forward", 4, 12)]), end("0/0"),
+        start("1/0", resumed, [MAIN, Frame(file, 4, "forward")]), end("1/0"),
+        again(f"1/0: {guard}", "1/1", expected="3.5", actual="4.5"),
+        start("1/1", resumed, [MAIN, Frame(file, 4, "forward")]), end("1/1"),
+    )  # fmt: skip
+    places, sources = Places(TORCH), Sources()
+    compiled = compilations(run, places, sources)
+    breaks = graph_breaks(run, places, sources, registry(), compiled)
+    found = recompiles(run, compiled, breaks)
+    follow_locals(found, breaks, compiled, sources)
+    assert [each.result_of for each in found] == [breaks[0].location if left else None]
 
 
 ROWS = "L['x'].size()[0]"

@@ -29,9 +29,10 @@ from dynalyze.rules.recipe import (
     recipes,
     setting_of,
 )
-from dynalyze.rules.rule import Rule, rules
+from dynalyze.rules.rule import Rule, judge, rules
 from dynalyze.rules.statement_shapes import read_statement
 from dynalyze.text.errors import DynalyzeError
+from sample_reports import empty_report
 
 ALL = recipes()
 IDS = [r.id for r in ALL]
@@ -400,6 +401,38 @@ def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
     assert config(SHAPE, f"{count}.tolist()", "torch.bincount(x)", bins) == "", "with both captured torch raises"
     assert config(BUILTIN, "print(n)", "print(n)", "builtin print", "argument types ['float']") == ""
     assert config(BUILTIN, "print(s)", "print(s)", "builtin print", "argument types ['str', 'tuple']") == ""
+
+
+def test_a_line_of_pythons_own_library_is_told_at_the_line_that_leads_there() -> None:
+    # GIVEN `logger.info`, whose own code is traced behind another break
+    own = Location("/net.py", 7, function="forward", code='    logger.info("took %.3f", seconds)')
+    within = Location(
+        "/usr/lib/python3.11/logging/__init__.py", 1488, function="info", code="if self.isEnabledFor(INFO):"
+    )
+    found = GraphBreak(
+        "b1", None, "logging.Logger method not supported for non-export cases", "split", within, [own, within]
+    )
+    found.expression = "self.isEnabledFor(INFO)"
+    report = empty_report()
+    report.graph_breaks = [found]
+    # THEN nothing names `self`, which the program does not have
+    (told,) = judge(report)
+    assert told.location == own and told.detail is not None
+    assert told.detail.config == "torch._dynamo.config.ignore_logging_functions.add(logger.info)"
+    assert "self" not in told.advice and 'logger.info("took %.3f", seconds)' in told.advice
+
+
+def test_a_loop_over_values_has_no_setting() -> None:
+    found = broken(
+        "for i in batch.unique():\n    out.append(x[batch == i].mean(0))", SHAPE, [], "aten._unique2.default"
+    )
+    found.expression = "batch.unique()"
+    recipe = recipe_of(found)
+    assert (
+        recipe is not None
+        and config_of(recipe, found) == ""
+        and "`batch.unique()`" in fill(recipe.action, "batch.unique()")
+    )
 
 
 def test_the_decision_on_the_size_that_a_setting_allows_is_named() -> None:

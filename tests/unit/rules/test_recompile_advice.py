@@ -176,9 +176,34 @@ def test_a_growing_cache_of_a_transformer_wants_a_static_one(source: str) -> Non
 
 
 def test_a_parameter_is_not_marked() -> None:
-    given = advice("shape", "fn._parameters['bias'].size()[0]", "4", "3")
-    assert "mark_dynamic" not in given.action
-    assert "force_parameter_static_shapes" in given.config
+    source = "fn._parameters['bias'].size()[0]"
+    once, often = (advise(series_of(*counted("shape", source, values))) for values in (["4", "3"], ["4", "3", "2"]))
+    assert not any("mark_dynamic" in each.action for each in (once, often))
+    # The setting makes vary what has changed before: of two sizes none is spared.
+    assert (once.config, "force_parameter_static_shapes" in often.config) == ("", True)
+
+
+def test_a_count_of_an_object_that_is_no_module_has_no_setting_of_modules() -> None:
+    given = advice("value", "self.metrics['requests']", "0", "1")
+    assert "self.metrics['requests']" in given.action and given.config == "" and given.example is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "source", "values", "told"),
+    [
+        ("module_attribute", "self.calls", [str(n) for n in range(1, 9)], False),
+        ("container", "len(self.history)", [str(n) for n in range(1, 9)], False),
+        ("value", "t", [f"{n}.5" for n in (3, 1, 4, 2, 6, 5, 9, 8)], False),
+        ("value", "width", ["8", "16", "32", "64", "48", "24", "12", "80"], True),
+    ],
+)
+def test_a_higher_limit_is_no_way_for_what_is_new_in_each_call(
+    cause: str, source: str, values: list[str], told: bool
+) -> None:
+    limit = recompile("r9", "0/8", cause="limit", location=at(10, "step"))
+    (found,) = findings(*counted(cause, source, values), limit)
+    assert found.rule == "recompile-limit" and found.detail is not None
+    assert ("recompile_limit" in found.detail.config) == told
 
 
 @pytest.mark.parametrize(

@@ -458,7 +458,7 @@ def speed_clause(measurements: list[Measurement]) -> str:
     if best is None or best.status != "valid" or best.speedup is None:
         return ""
     eager = best.counts.eager_calls if best.counts is not None else 0
-    return capital(claim(best)) + (f", {eager:,} of {best.calls:,} calls in eager" if eager else "")
+    return capital(claim(best)) + (f", {eager:,} of {best.calls:,} repeated calls in eager" if eager else "")
 
 
 def not_measured(measurements: list[Measurement]) -> list[str]:

@@ -24,7 +24,7 @@ from dynalyze.report import (
     SkipReason,
 )
 from dynalyze.rules.diagnoses import compile_a_part
-from dynalyze.rules.recipe import Recipe, config_of, fill, recipe_of
+from dynalyze.rules.recipe import Recipe, config_of, fill, own_place, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, setting_fails, severity_of
 from dynalyze.rules.statement_shapes import read_statement
@@ -60,7 +60,7 @@ def graph_break(report: Report) -> Iterator[Ranked]:
             advice,
             rank=_RANKS[found.effect] - min(found.occurrences, 99),
             severity=severity_of([found]),
-            location=found.location,
+            location=own_place(found),
             evidence=[found.id],
             after=_earlier(found, report) if _is_generators(found) or (recipe and recipe.kind == "consequence") else "",
             package=_foreign(found, advice, recipe, report),
@@ -103,7 +103,10 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
         return _without_check(*decorated)
     inner = _inner(found)
     package = library_of(inner.file)
-    own = _own_call(found, report) if package and recipe is not None and recipe.id in _CALLED_OUTSIDE else ""
+    place = own_place(found)
+    own = (place.code or "").strip() if place is not found.location else ""
+    if package and recipe is not None and recipe.id in _CALLED_OUTSIDE:
+        own = _own_call(found, report)
     advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found, report)
     in_vain = setting_fails(report, [found.id])
     if in_vain or (_TRACED_BACKWARD in advice.config and _breaks_elsewhere(found, report)):

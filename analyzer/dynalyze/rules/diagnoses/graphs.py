@@ -236,7 +236,10 @@ def _alone(graph: Graph) -> str:
     assert top is not None and top.loop is not None
     whole = graph.location.function if graph.location is not None else "the function around it"
     if "/torch/optim/" in top.loop.file and top.loop.function.startswith("_single_tensor"):
-        return "Create the optimizer with `foreach=True`: then one operation works on all parameters together."
+        return (
+            "Create the optimizer with `foreach=True`: then one operation works on all parameters together. Not where "
+            "its `lr` is a tensor, which asks for `capturable=True` too."
+        )
     if package := library_of(top.loop.file):
         return f"The loop is in {package}: compile the parts of the program around it, each by itself, or leave it."
     scan = "A scan (one operator for all rounds) is the other way."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -23,6 +25,8 @@ _RANK_OF_LIMITS = 3
 _MOST_MILLISECONDS = 10**9
 _MOST_VALUES = 8
 _MOST_NAMES = 4
+_FEWEST_VALUES = 5
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 @Rule(
@@ -144,13 +148,25 @@ def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises:
                 f"{first if place else ''}{changed}{main.package} makes these calls by itself: {dynamic}raise the "
                 f"limit, see the setting.{_beside(group)}"
             )
+    # No limit has room for a value that is another in each call.
+    higher = "" if any(map(_is_new_each_time, group.series)) else f"torch._dynamo.config.recompile_limit = {limit}"
     return msgspec.structs.replace(
         advice,
         action=action,
         why=f"{_what_follows(group, stopped, raises=raises)} {advice.why}",
-        config=f"{advice.config}\ntorch._dynamo.config.recompile_limit = {limit}".strip(),
-        config_note=f"{advice.config_note} {note}".strip(),
+        config=f"{advice.config}\n{higher}".strip(),
+        config_note=f"{advice.config_note} {note if higher else ''}".strip(),
     )
+
+
+def _is_new_each_time(series: Series) -> bool:
+    """Whether a number or a length counts, or is as good as random: each value that came was new, and none the last."""
+    values = [each for each in series.values if _NUMBER.fullmatch(each)]
+    causes = ("value", "module_attribute", "global_variable", "container")
+    if series.lead.cause not in causes or len(values) < _FEWEST_VALUES:
+        return False
+    steps = {float(b) - float(a) for a, b in itertools.pairwise(values)}
+    return len(set(values)) == len(values) and (steps in ({1.0}, {-1.0}) or any("." in each for each in values))
 
 
 def _beside(group: Limited) -> str:

@@ -44,6 +44,13 @@ def shape(series: Series, source: Expression) -> Advice:
     if source.is_cache:
         return _static_cache()
     values = set(series.values)
+    if source.is_parameter and series.changes == 1:  # The setting makes a size vary once it has changed.
+        return Advice(
+            f"Leave it: modules whose `{source.argument}` differs in size run this code, and each size is compiled "
+            "once. Take a call of each in the warm-up.",
+            "Modules of one class share their compiled code, and sizes of parameters are taken as fixed.",
+            link=DYNAMIC_PAGE,
+        )
     if source.is_parameter:
         return Advice(
             f"Compile modules whose `{source.argument}` differs in size one by one, or let sizes of parameters vary "
@@ -89,14 +96,19 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
         )
-    if dimension is None or series.resumes or series.apart is not None or not marks:
+    computed = dimension is None or series.lead.result_of is not None or (series.resumes and not series.whole_call)
+    if computed or series.apart is not None or not marks:
         # What is to be done about a break that leaves the caller in eager stands before this. A line there, which
         # torch tries to trace, can mark nothing.
-        end = ", or remove the graph break before this code and mark the input that the size comes from"
+        other = ", or remove the graph break before this code and mark the input that the size comes from"
+        if series.apart is not None:
+            other = f". Where `{source.argument}` is an input of the whole, mark it before the first call instead"
+        size = f"`{source.shown}`" if source.shown else "The size"
         return Advice(
-            f"Compile with `torch.compile(..., dynamic=True)`{end if series.apart is None else ''}.",
-            f"{f'`{source.shown}`' if source.shown else 'The size'} is computed inside the program, so the caller "
-            f"cannot mark it. {_BUCKETS}",
+            f"Compile with `torch.compile(..., dynamic=True)`{other}.",
+            f"{size} is computed inside the program, so the caller cannot mark it. {_BUCKETS}"
+            if computed
+            else f"Who calls this function is not compiled with it, and a line there can mark nothing. {_BUCKETS}",
             link=DYNAMIC_PAGE,
         )
     if package := library_of(series.first_call.file) if series.first_call is not None else "":
@@ -120,7 +132,7 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     marks, small = sizes.marks(), {"0", "1"} & set(series.values)
     call = f"{source.call}({', '.join(sizes.arguments)})"
     alone = " (one alone changes nothing where the others have to be as long)" if len(sizes.dynamo_names) > 1 else ""
-    called = series.first_call
+    called = series.whole_call
     at = f", {called.short}" if called is not None else ""
     breaks = listed([f"{each.id} ({each.location.short})" for each in series.broke])
     naming = [f"{name} = {given}" for name, given in sizes.unnamed.items()]

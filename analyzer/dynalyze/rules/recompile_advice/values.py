@@ -54,7 +54,7 @@ def value(series: Series, source: Expression) -> Advice:
     if kinds <= {"int", "float"} and series.forced_by is not None:
         return needed(series, source)
     if kinds == {"int"}:
-        return _integer(source)
+        return _counted(series, source) if source.text.startswith("self.") else _integer(source)
     if "None" in kinds:
         return Advice(
             f"Always pass `{source.argument}`: a neutral value, such as a mask of ones, where there was `None`. Or "
@@ -94,12 +94,16 @@ def module_attribute(series: Series, source: Expression) -> Advice:
             _CONSTANT,
         )
     if _kind(first) not in ("int", "float"):
+        once = "Leave it where it changes once: each value is compiled once and kept. Else s"
         return Advice(
-            f"Set `{name}` once, before the first call, or keep one module for each of its few values.", _CONSTANT
+            f"{once if series.changes == 1 else 'S'}et `{name}` once, before the first call, or keep one module for "
+            "each of its few values.",
+            _CONSTANT,
         )
     example = Example(f"{name} = {first}", f'self.register_buffer("{held}", torch.tensor({first}))')
-    example_of_own = example if name == f"self.{held}" else None
-    once = "register a buffer once, and write new values into it with `fill_`."
+    is_own = held.isidentifier() and name == f"self.{held}"
+    example_of_own = example if is_own else None
+    once = f"{'register a buffer' if is_own else 'make it'} once, and write new values into it with `fill_`."
     if _kind(first) == "float":
         return Advice(f"Keep `{name}` as a tensor: {once}", _CONSTANT, example_of_own)
     return Advice(
@@ -186,6 +190,12 @@ def inside_package(series: Series, source: Expression) -> Advice:
 def of_library(series: Series, source: Expression) -> Advice:
     """A value that an object of a library holds: neither its class nor its code is the user's to change."""
     name, owner, key = source.shown, series.lead.owner.rpartition(".")[2], _LAST_KEY.search(source.text)
+    if name.endswith(".grad"):
+        return Advice(
+            f"Leave it, and take a call of each kind in the warm-up: `{name}` is `None` in one and a tensor in "
+            "another, as before and after a backward. `zero_grad(set_to_none=False)` keeps it a tensor.",
+            "With `None` the code takes another way, which is compiled by itself.",
+        )
     if series.lead.library != "optimizer" and _grows(series, name.rpartition(".")[2]):
         return Advice(
             f"{_IN_EAGER}, with the largest input that will come: `{name}`, of `{owner}` in {series.lead.library}, "
@@ -208,7 +218,8 @@ def of_library(series: Series, source: Expression) -> Advice:
     what = key["key"] if key else ""
     if what == "lr":
         return Advice(
-            f"Give `{owner}` its learning rate as a tensor, `lr=torch.tensor(lr)`: a scheduler writes into that.",
+            f"Give `{owner}` its learning rate as a tensor, `lr=torch.tensor(lr)`: a scheduler writes into that. "
+            "`foreach=True` beside it needs `capturable=True`.",
             f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
             Example(f"{owner}(parameters, lr=lr)", f"{owner}(parameters, lr=torch.tensor(lr))"),
         )
@@ -465,9 +476,11 @@ def ends_a_loop(series: Series, source: Expression) -> bool:
 def needed(series: Series, source: Expression) -> Advice:
     """A number that a line makes a constant, also where torch had made it dynamic."""
     line = series.place
+    indexed = re.search(rf"\w\[{re.escape(source.argument)}\]", line.code or "")
+    table = " Where it is an index into a list of numbers, one into `torch.tensor([...])` may vary." if indexed else ""
     return Advice(
         f"Keep `{source.argument}` to a few values and warm up each of them: {line.short} needs the number "
-        "itself, so each is compiled, with `dynamic=True` too.",
+        f"itself, so each is compiled, with `dynamic=True` too.{table}",
         f"{_CONSTANT} A number that changed is dynamic from then on, unless the code needs it: as the length of a "
         "loop, an index into a list, in a comparison, or for an operator that takes no other.",
     )
@@ -488,6 +501,17 @@ def _integer(source: Expression) -> Advice:
         "tensor, 0 and 1 are constants all the same.",
         Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
         *dynamic_sources(source.dynamo_name),
+    )
+
+
+def _counted(series: Series, source: Expression) -> Advice:
+    """An integer of an object that is no module."""
+    if not {"0", "1"} & {*series.values}:
+        return _integer(source)
+    return Advice(
+        f"Change `{source.shown}` after the compiled call, in its caller, or leave it: 0 and 1 are compiled by "
+        "themselves, and from 2 on it may vary.",
+        _CONSTANT,
     )
 
 
