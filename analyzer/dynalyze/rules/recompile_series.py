@@ -12,7 +12,7 @@ from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, FailedGuard, GraphBreak, LineKey, Location, Recompile, Report
 
 _Key = tuple[object, ...]
-_HELD = re.compile(r"(?P<name>self\.[^()]+)\.size\(\)\[\d+\]$")
+_HELD = re.compile(r"(?P<name>self\.[^()]+|[^()]+\._buffers\['\w+'\])\.size\(\)\[\d+\]$")
 _ENTRY = re.compile(r"\[\d+\]")
 _PARTS = re.compile(r"\b_(?:parameters|modules|buffers)\b")
 _MADE = ("identity", "limit")

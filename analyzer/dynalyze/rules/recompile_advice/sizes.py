@@ -31,11 +31,14 @@ _AUTOMATIC = (
 )
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
+_MOST_NAMED = 3
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
 def shape(series: Series, source: Expression) -> Advice:
     """A size that the first compile took for fixed; first, where it cannot vary or should not."""
+    if any(source.text.startswith(f"{name}.size()") for name in series.replaced):
+        return _made_anew(series.replaced)
     if series.forced_by is not None:
         fixed = _specialized(source, series.forced_by, dynamic=series.was_dynamic)
         return _met_first(series, series.forced_by) or fixed
@@ -189,7 +192,7 @@ def _met_first(series: Series, line: Location) -> Advice | None:
 def _made_anew(names: list[str]) -> Advice:
     """A table that follows the size of the input is as much of a constant as the size that it was made for."""
     shown = list(dict.fromkeys(f"`{as_written(name)}`" for name in names))
-    held = listed(shown)
+    held = listed(shown, _MOST_NAMED)
     return Advice(
         f"Make {held} once, in the constructor, as large as {'it gets' if len(shown) == 1 else 'they get'}, and take "
         "the part that a call needs: `table[:n]`. A size of the input that changed becomes dynamic then. If it is a "
