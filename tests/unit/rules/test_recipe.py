@@ -422,6 +422,22 @@ def test_a_line_of_pythons_own_library_is_told_at_the_line_that_leads_there() ->
     assert "self" not in told.advice and 'logger.info("took %.3f", seconds)' in told.advice
 
 
+def test_a_backend_that_fails_at_a_mask_is_told_at_the_innermost_function() -> None:
+    # GIVEN a method and the one around it, for both of which the backend failed at the same line
+    around, within = Location("/net.py", 3, function="forward"), Location("/net.py", 9, function="pad")
+    said = "Backend compiler `inductor` failed with aten.nonzero.default. Adding a graph break."
+    report = empty_report()
+    report.graph_breaks = [
+        GraphBreak("b1", "GB0219", "Backend compiler exception", "eager", around, [around], said),
+        GraphBreak("b2", "GB0219", "Backend compiler exception", "eager", within, [around, within], said),
+    ]
+    found = {each.evidence[0]: each for each in judge(report)}
+    assert (found["b1"].after, found["b2"].after) == ("b2", "")
+    for each in found.values():
+        assert each.detail is not None and "mask.nonzero()" in each.advice
+        assert each.detail.config == "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
+
+
 def test_a_loop_over_values_has_no_setting() -> None:
     found = broken(
         "for i in batch.unique():\n    out.append(x[batch == i].mean(0))", SHAPE, [], "aten._unique2.default"

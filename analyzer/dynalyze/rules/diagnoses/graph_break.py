@@ -62,7 +62,7 @@ def graph_break(report: Report) -> Iterator[Ranked]:
             severity=severity_of([found]),
             location=own_place(found),
             evidence=[found.id],
-            after=_earlier(found, report) if _is_generators(found) or (recipe and recipe.kind == "consequence") else "",
+            after=_cause_of(found, recipe, report),
             package=_foreign(found, advice, recipe, report),
         )
 
@@ -73,6 +73,23 @@ def _foreign(found: GraphBreak, advice: Advice, recipe: Recipe | None, report: R
     own = package and recipe is not None and recipe.id in _CALLED_OUTSIDE and _own_call(found, report)
     setting = advice.config or "torch._dynamo.config." in advice.action
     return "" if package == "torch" or own or setting or _decorated(found, report) is not None else package
+
+
+def _cause_of(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
+    """The break without which this one would not be; "" where it is one of its own."""
+    if _is_generators(found) or (recipe is not None and recipe.kind == "consequence"):
+        return _earlier(found, report)
+    if _FAILED.match(found.explanation) is None:
+        return ""
+    # A backend fails anew at each function around the operation: the innermost is nearest to it.
+    around = [frame.at for frame in found.stack[:-1]]
+    inner = [
+        each
+        for each in report.graph_breaks
+        if each.explanation == found.explanation and [frame.at for frame in each.stack][: len(around)] == around
+    ]
+    deepest = max(inner, key=lambda each: len(each.stack), default=found)
+    return deepest.id if len(deepest.stack) > len(found.stack) else ""
 
 
 def _earlier(found: GraphBreak, report: Report) -> str:
@@ -89,7 +106,10 @@ def _title(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
     if recipe is not None and not recipe.place and (package := _called_package(found)):
         return f"A graph break inside {package}"  # No call for what only those who own that line can do.
     if recipe is None and (failed := _FAILED.match(found.explanation)) is not None:
-        return f"The backend {failed['backend']} fails at an operation"
+        at_mask = failed["said"].startswith(_CHOSEN_BY_MASK)
+        return (
+            f"The backend {failed['backend']} fails at {'a mask that chooses elements' if at_mask else 'an operation'}"
+        )
     return recipe.title if recipe is not None else found.gb_type or "Graph break"
 
 
@@ -130,6 +150,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
 
+_SIZES = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _TRACED_BACKWARD = "trace_autograd_ops"
 
 
@@ -241,7 +262,15 @@ _STAYS = (
 
 
 # What torch says of a backend that gave up on a whole graph, which then runs in eager.
-_FAILED = re.compile(r"Backend compiler (?P<backend>`\w+`) failed with (?P<said>[^\n]+)")
+_FAILED = re.compile(
+    r"Backend compiler (?P<backend>`\w+`) failed with (?P<said>[^\n]+?)(?:\. Adding a graph break\.)?$", re.M
+)
+_CHOSEN_BY_MASK = "aten.nonzero."
+_BY_POSITIONS = (
+    "Keep the positions in the place of the mask: `positions = mask.nonzero().squeeze(1)` once, outside of the "
+    "compiled code, then `x[positions] = y`. torch names no line for it: look for one like `x[mask] = y` in what "
+    "breaks here. The setting below ends it too."
+)
 
 
 def _from_torch(found: GraphBreak, report: Report) -> Advice:
@@ -254,7 +283,11 @@ def _from_torch(found: GraphBreak, report: Report) -> Advice:
     action = " ".join(" ".join(hint.split()) for hint in telling or hints)
     if fails and not telling:
         action = "Compile what is around this line by itself, or leave it: nothing else is known to end this break."
-    if (failed := _FAILED.match(found.explanation)) is not None:
+    failed = _FAILED.match(found.explanation)
+    if failed is not None and failed["said"].startswith(_CHOSEN_BY_MASK) and not fails:
+        why = f"{found.explanation} With gradients a line that writes through a mask asks the backend where it is true."
+        return Advice(_BY_POSITIONS, why, config=_SIZES, link=found.url)
+    if failed is not None:
         action = (
             f"Write this line with other operations: {failed['backend']} fails at it with {failed['said']}. Or move it "
             "into a function of its own with `@torch.compiler.disable`: the rest is compiled then."
