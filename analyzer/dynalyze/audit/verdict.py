@@ -96,7 +96,9 @@ def recompiles(case: Case, name: str, limit: int) -> PolicyCheck:
 
 
 def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
-    """Functions left in eager, each once by its place; one left there by an excused break is excused."""
+    """Functions left in eager, by a break, silently or past the recompile limit, each once by its place; one left there
+    by an excused break is excused.
+    """
     facts, report = case.excused.facts, case.report
     excused = {
         (process, compile_id)
@@ -111,6 +113,7 @@ def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
         if each.status == "eager"
     ]
     items += [(each.id, each.location, each.id in facts) for each in costly(report.skipped_frames)]
+    items += [(each.id, each.location, each.id in facts) for each in report.recompiles if each.cause == "limit"]
     once: dict[tuple[str, int, str], _Item] = {}
     for item in items:
         once.setdefault((item[1].file, item[1].line, item[1].function), item)

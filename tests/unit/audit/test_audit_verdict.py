@@ -19,7 +19,7 @@ from dynalyze.report.audit import Bisection, PolicyCheck, PolicyVerdict, ShapeRu
 from dynalyze.report.measurements import Memory
 from sample_audits import FAR_OFF, LONG_AGO, judged, measured_audit
 from sample_measurements import measured, speedup
-from sample_reports import empty_report, priced_report
+from sample_reports import empty_report, priced_report, recompile
 
 QUIET = Policy(fail_on=(), accuracy=None)
 
@@ -208,6 +208,13 @@ def test_the_eager_function_of_a_waived_break_is_waived_with_it() -> None:
     report = judged(plain_report(found, compilations=[eager, compiled("1/0", function="other")]))
     assert not judge_policy(report, Policy()).passed
     assert judge_policy(report, waiving()).passed
+
+
+def test_a_function_past_the_recompile_limit_is_left_in_eager() -> None:
+    report = plain_report(compilations=[compiled("0/0")])
+    report.recompiles = [recompile("r1", "0/8", cause="limit", location=at(12))]
+    found = check(judge_policy(judged(report), Policy()), "max-eager-frames")
+    assert (found.status, found.evidence) == ("failed", ["r1"])
 
 
 def test_to_waive_a_conclusion_excuses_none_of_its_causes() -> None:
