@@ -58,6 +58,23 @@ def test_a_training_loop_that_ends_badly(tmp_path: Path) -> None:
     assert trained["grad"].abs().sum() > 0 and trained["cleared"]
 
 
+def test_a_training_step_names_the_parts_that_it_calls(tmp_path: Path) -> None:
+    program = """
+class Teacher(torch.nn.Linear): pass
+class Student(torch.nn.Linear): pass
+teacher, student = torch.compile(Teacher(3, 3), backend="eager"), torch.compile(Student(3, 3), backend="eager")
+for _ in range(2):
+    with torch.no_grad():
+        wanted = teacher(torch.ones(2, 3))
+    (student(torch.ones(2, 3)) - wanted).square().mean().backward()
+"""
+    recorded = record(program, tmp_path)
+    code = "found['notes'], found['calls'] = workload.notes, len(workload.calls)\n"
+    forward, train = (read(recorded, code, phase=phase) for phase in ("forward", "train"))
+    assert forward == {"notes": ["A pass calls several parts of the program: Teacher, Student."], "calls": 4}
+    assert train == {"notes": ["Calls of Teacher have no backward, and are not in a training step."], "calls": 2}
+
+
 SET_BETWEEN_CALLS = """
 class Table(torch.nn.Module):
     def __init__(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from dynalyze.break_cost.records import SettingPrice, prices_of
+from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Finding, Impact, Location, Report
 from dynalyze.report.intervals import Interval
 from dynalyze.report.measurements import Measurement
@@ -34,6 +35,8 @@ def costly_guards(report: Report) -> Iterator[Ranked]:
             continue
         taken = sum(part.ms for part in found.parts if part.kind == "guards")
         dearest = max(found.guards, key=lambda each: each.us)
+        if dearest.place is not None and library_of(dearest.place.file):
+            return  # What to do is to be done in the code of the function.
         group = max(groups, key=lambda each: each.us)
         yield costly_guards.finding(
             f"Guards take {milliseconds(taken)} per call before compiled code runs",

@@ -144,9 +144,11 @@ class RecordedWorkload(Workload):
         for module in map(_module_behind, bundle.targets):
             if module is not None:
                 place(module, replace(self._placement, train=None))
-        if len(bundle.targets) > 1:
-            names = ", ".join(dict.fromkeys(bundle.names))
-            self.notes.append(f"A pass calls several parts of the program: {names}.")
+        called = {bundle.names[call.target]: None for call in self.calls}
+        if len({call.target for call in self.calls}) > 1:
+            self.notes.append(f"A pass calls several parts of the program: {', '.join(called)}.")
+        if left := dict.fromkeys(name for name in bundle.names if name not in called):
+            self.notes.append(f"Calls of {', '.join(left)} have no backward, and are not in a training step.")
         if any(call.kept.random.numpy is not None for call in self.calls):
             importlib.import_module("numpy.random")
 

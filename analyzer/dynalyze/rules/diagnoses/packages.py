@@ -33,7 +33,7 @@ def _together(report: Report, found: Sequence[Ranked]) -> list[Ranked]:
     together = inside_packages.finding(
         f"{' and '.join(counts)} inside of {names}",
         Advice(
-            " ".join(filter(None, [*_what_to_do(breaks, again, found), _who_can(first, others)])),
+            " ".join(filter(None, [*_what_to_do(breaks, again, found, first), _who_can(first, others)])),
             "These lines of packages break, or are compiled again, in calls that the packages make by themselves.",
         ),
         rank=min(rank for rank, _ in inside),
@@ -45,14 +45,20 @@ def _together(report: Report, found: Sequence[Ranked]) -> list[Ranked]:
     return [*(each for each in found if each not in inside), together]
 
 
-def _what_to_do(breaks: Sequence[GraphBreak], again: Sequence[Recompile], found: Sequence[Ranked]) -> Iterator[str]:
+def _what_to_do(
+    breaks: Sequence[GraphBreak], again: Sequence[Recompile], found: Sequence[Ranked], first: GraphBreak | None
+) -> Iterator[str]:
     spared = sum(map(spared_by_dynamic, again))
     if spared:
         yield f"Compile with `torch.compile(..., dynamic=True)`: {spared} of the recompiles came of a size or a number."
     if breaks or spared < len(again):
         parts = any(finding.rule == "compile-a-part" for _, finding in found)
         around = ", or compile the parts that it does not reach, listed separately" if parts else ""
-        yield f"Nothing in your program ends {'the others' if spared else 'these'}: leave them{around}."
+        those, leads = "the others" if spared else "these", f" to `{first.location.function}`" if first else " there"
+        yield (
+            f"No rewritten line of your program ends {those}: do without the option or layer of the package that leads"
+            f"{leads}, or leave them{around}."
+        )
 
 
 def _first(breaks: Sequence[GraphBreak], findings: Sequence[Finding]) -> tuple[GraphBreak | None, int]:

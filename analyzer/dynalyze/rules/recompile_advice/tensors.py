@@ -78,9 +78,9 @@ def requires_grad(series: Series, source: Expression) -> Advice:
             Example(f"{name} = result", f"{name} = result.detach()"),
         )
     return Advice(
-        "Expected where both are meant, as with a GAN's discriminator, which gets samples with "
-        f"a gradient and without: two programs, each compiled once and kept. Where no gradient of `{name}` is used, "
-        f"pass `{name}.detach()` in every call.",
+        "Expected where both are meant, as in a first layer and in those behind it, or with the two kinds of samples "
+        "that a GAN's discriminator gets: two programs, each compiled once and kept. Where no gradient of "
+        f"`{name}` is used, pass `{name}.detach()` in every call.",
         "Whether a gradient is wanted decides whether a backward graph is made, so each case is a compile.",
         source.passed_as(f"{name}.detach()"),
     )
