@@ -116,7 +116,7 @@ def eager_frames(case: Case, name: str, limit: int) -> PolicyCheck:
     items += [(each.id, each.location, each.id in facts) for each in report.recompiles if each.cause == "limit"]
     once: dict[tuple[str, int, str], _Item] = {}
     for item in items:
-        once.setdefault((item[1].file, item[1].line, item[1].function), item)
+        once.setdefault((item[1].file, item[1].line, item[1].function.rpartition(".")[2]), item)
     return _limited(case, name, limit, "function", list(once.values()), " left in eager")
 
 
