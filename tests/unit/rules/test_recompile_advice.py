@@ -525,9 +525,12 @@ def test_one_value_does_not_become_a_size_of_one(actual: str, shown: bool) -> No
         ("n = torch.as_tensor([sum(len(t) for t in targets)])", "torch.tensor(...)"),
         ("n = torch.LongTensor([len(x)])", "torch.tensor(..., dtype=torch.long)"),
         ("n = torch.tensor([len(t) for t in targets])", "as many steps"),
+        ("if (h, w) not in self.grids:", "up in a table"),
+        ("grid = self.grids.get((h, w))", "up in a table"),
+        ("for part in parts:", "as many steps"),
     ],
 )
-def test_a_tensor_of_a_size_is_made_without_a_constant(code: str, instead: str) -> None:
+def test_a_line_that_makes_a_constant_of_a_size_is_told_what_to_write(code: str, instead: str) -> None:
     line = at(12, "step", code)
     changed = recompile("r1", "0/2", cause="shape", source="x.size()[1]", expected="7", actual="12", forced_by=line)
     (found,) = findings(changed)

@@ -32,6 +32,8 @@ _AUTOMATIC = (
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
 _MOST_NAMED = 3
+# `if (h, w) not in self.grids:`, `self.grids.get((h, w))`.
+_LOOKUP = re.compile(r"\b(?:not )?in (?:self\.)?\w+:|\bself\.\w+\.get\(")
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
@@ -487,6 +489,14 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
             "each is compiled once.",
             "A list of Python's has one length in a graph, with `dynamic=True` too; marked dynamic, the size would "
             "raise an error.",
+            link=DYNAMIC_PAGE,
+        )
+    if _LOOKUP.search(line.code or ""):
+        return Advice(
+            f"{line.short} looks {size} up in a table, and a key is one number: make what that holds anew in each "
+            "call, in place of keeping it, or hand it over as an argument. Or pad to a few sizes.",
+            "A size that is a key of a dictionary is a constant of the compiled code, with `dynamic=True` too. A grid "
+            "or a table of positions made in the graph costs little there.",
             link=DYNAMIC_PAGE,
         )
     if not dynamic and source.dimension is not None and _COMPARISON.search(line.code or ""):
