@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dynalyze.report import Advice, Cause, FailedGuard, Finding, ForcedSize, Location, Recompile, Report
 from dynalyze.report.graphs import Graph, GraphInput
 from dynalyze.rules.recompile_advice import advise
-from dynalyze.rules.recompile_advice.source import as_written
+from dynalyze.rules.recompile_advice.source import as_written, handed_over
 from dynalyze.rules.recompile_series import Series, gather
 from dynalyze.rules.rule import judge
 from sample_reports import MODEL, clean_report, compilation, empty_report, found_by, graph_break, recompile
@@ -181,6 +181,18 @@ def test_a_parameter_is_not_marked() -> None:
     assert not any("mark_dynamic" in each.action for each in (once, often))
     # The setting makes vary what has changed before: of two sizes none is spared.
     assert (once.config, "force_parameter_static_shapes" in often.config) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("call", "given"),
+    [
+        ("noise = unet(inp, t, encoder=txt).sample", ("inp", "")),
+        ("noise = unet(torch.cat([lat] * 2), t)", ("passed", "torch.cat([lat] * 2)")),
+        ("noise = unet(encoder=txt)", ("", "")),
+    ],
+)
+def test_what_a_wrapper_takes_by_position_has_the_name_that_its_caller_has(call: str, given: tuple[str, str]) -> None:
+    assert handed_over("args[0]", at(301, "wrapper", "def wrapper(self, *args, **kwargs):"), call) == given
 
 
 def test_a_count_of_an_object_that_is_no_module_has_no_setting_of_modules() -> None:

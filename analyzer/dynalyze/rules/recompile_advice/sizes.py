@@ -32,6 +32,7 @@ _AUTOMATIC = (
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
 _MOST_NAMED = 3
+_PARAMETER = re.compile(r"args\[\d+\]|[^.\[]*")
 # `if (h, w) not in self.grids:`, `self.grids.get((h, w))`.
 _LOOKUP = re.compile(r"\b(?:not )?in (?:self\.)?\w+:|\bself\.\w+\.get\(")
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
@@ -82,7 +83,7 @@ def shape(series: Series, source: Expression) -> Advice:
 def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
     """How to make sizes dynamic before the first call, by who can mark them."""
     dimension, marks = source.dimension, sizes.marks()
-    if source.is_numbered and not series.resumes:
+    if source.is_numbered and not series.resumes and not sizes.of_caller:
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
             f"dimension {dimension} of it as dynamic before the call.",
@@ -162,7 +163,7 @@ def _as_passed(sizes: Sizes, series: Series) -> Sizes:
     dimensions: dict[str, list[int]] = {}
     unnamed: dict[str, str] = {}
     for name, at in sizes.dimensions.items():
-        parameter = re.split(r"[.\[]", name)[0]
+        parameter = _PARAMETER.match(name)[0]  # type: ignore[index]
         passed, expression = handed_over(parameter, series.lead.location, line)
         if not passed:
             return sizes

@@ -147,11 +147,14 @@ def handed_over(name: str, location: Location, call: str) -> tuple[str, str]:
     given = _given_for(name, location, call)
     if given is None or isinstance(given, ast.Constant | ast.Starred):
         return "", ""
+    name = "passed" if _ARGS.fullmatch(name) else name
     taken = re.search(rf"\b{re.escape(name)}\b", call) is not None
     return (text, "") if (text := _one_tensor(given)) else (f"{name}_passed" if taken else name, ast.unparse(given))
 
 
 def _given_for(name: str, location: Location, call: str) -> ast.expr | None:
+    if (numbered := _ARGS.fullmatch(name)) is not None:
+        return _in_place(call, int(numbered[1]))
     by_keyword = [each.value for found in _calls(call) for each in found.keywords if each.arg == name]
     if by_keyword:
         return by_keyword[0] if len(by_keyword) == 1 else None
