@@ -223,6 +223,17 @@ def test_what_a_program_put_into_modules_of_others_is_there_again(patch: str, tm
     assert_same(found, [recorded.seen[0]] * 2)
 
 
+def test_a_module_that_calls_do_not_need_is_not_imported_for_a_patch(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "tracking.py").write_text("print('tracking')\ndef log(x): pass\nRUN = None\n")
+    program = "import library, tracking\ntracking.log, tracking.RUN = print, 'first'\nlibrary.USE_FAST = True\n"
+    recorded = record(f"{program}seen(library.Net()(torch.randn(4, 3)))\n", tmp_path)
+    late = "import sys\nfound['imported'] = 'tracking' in sys.modules\nimport tracking\nfound['run'] = tracking.RUN\n"
+    found = read(recorded, f"{late}{EACH_CALL}")
+    assert_same(found, recorded.seen)
+    assert (found["imported"], found["run"]) == (False, "first")
+
+
 def test_what_a_library_has_by_itself_is_left_to_it(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
     recorded = record("import library\nseen(library.Net()(torch.randn(4, 3)))\n", tmp_path)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.capture.assigned_values import is_plain_value
+from dynalyze.capture.hooks import after_import
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import reachable_modules
 
@@ -49,9 +50,8 @@ class ForeignValue:
     reference: tuple[str, str] | None
     value: Any
 
-    def restore(self) -> None:
-        """Put it there, unless it is there by itself. Raises what importing raises."""
-        module = importlib.import_module(self.module)
+    def restore(self, module: types.ModuleType) -> None:
+        """Put it there, unless it is there by itself. Raises what importing the module of a reference raises."""
         owner = _found(module, self.owner)
         registry = None if self.key is None else vars(owner).get(self.name) if owner is not None else None
         if owner is None or (self.key is not None and type(registry) is not dict):
@@ -119,7 +119,8 @@ def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignVa
         if described := _described(held):
             where, called = str(getattr(held, "__module__", "")), str(getattr(held, "__qualname__", ""))
             homes = {each for part in described for each in part[:2]} - {module}
-            if _package(module) == "torch" and all(_package(each) == "torch" for each in homes):
+            packages = set(map(_package, homes))
+            if "dynalyze" in packages or (_package(module) == "torch" and packages <= {"torch"}):
                 continue
             own = [each for each in homes if each == "__main__" or (_is_home(each) and _is_own(each))]
             is_named = where != "__main__" and called != "" and _found(sys.modules.get(where), called) is held
@@ -196,5 +197,14 @@ def _set_by_itself(module: types.ModuleType) -> frozenset[str]:
 
 
 def restore(values: Iterable[ForeignValue]) -> None:
+    """Put them there; in a module that is not imported, once it is."""
+    of_modules: dict[str, list[ForeignValue]] = {}
     for each in values:
-        each.restore()
+        of_modules.setdefault(each.module, []).append(each)
+    for name, own in of_modules.items():
+        after_import(name, functools.partial(_restore_in, own))
+
+
+def _restore_in(values: Iterable[ForeignValue], module: types.ModuleType) -> None:
+    for each in values:
+        each.restore(module)
