@@ -154,8 +154,11 @@ def test_what_was_set_as_parts_were_exchanged_stays_with_the_parts(tmp_path: Pat
 LIBRARY = """
 import functools
 import torch
+import types
 COUNT, USE_FAST, LOADED = 0, False, None
 GAINS = {}
+OPTIONS, SIZES, TABLE = types.SimpleNamespace(gain=1.0), {"shift": 0.0, "steps": (1.0, 1.0)}, torch.ones(3)
+HELD = OPTIONS
 def register(name, gain):
     GAINS[name] = gain
 def load():
@@ -185,7 +188,7 @@ class Net(torch.nn.Module):
         self.layer, self.line = Layer(), torch.nn.Linear(3, 3)
     def forward(self, x):
         load()
-        x = self.line(self.layer(x))
+        x = self.line(self.layer(x)) * HELD.gain * TABLE + SIZES["shift"] + SIZES["steps"][0]
         x = torch.nn.functional.relu(x)
         return GAINS["twice"](x) if "twice" in GAINS else x
 """
@@ -206,6 +209,18 @@ PATCHES = {
     "a function of torch": "torch.nn.functional.relu = lambda x: x.abs() + 1",
     "a method of a class of torch": "torch.nn.Linear.forward = lambda self, x: x @ self.weight",
     "a registry": "library.register('twice', lambda x: x * 2)",
+    "a registry with other keys": "library.GAINS[7] = library.GAINS['twice'] = lambda x: x * 3",
+    "a partial of the library's": (
+        "import functools\nlibrary.rotate = functools.partial(torch.add, alpha=2.0, other=1.5)"
+    ),
+    "an object that is called": (
+        "class Own:\n    def __call__(self, x):\n        return x.abs() + 7\ntorch.nn.functional.relu = Own()"
+    ),
+    "a configuration": "library.OPTIONS.gain = 3.0",
+    "a table of settings": "library.SIZES['shift'] = 4.0",
+    "a tuple in a table": "library.SIZES = {'shift': 0.0, 'steps': (9.0, 1.0)}",
+    "a tensor": "library.TABLE = torch.tensor([1.0, 2.0, 3.0])",
+    "a tensor in place": "library.TABLE[1] = 5",
     "a flag of a module": "library.USE_FAST = True",
     "a value of a class": "library.Layer.limit = 0.25",
 }

@@ -1,5 +1,6 @@
 """What a program put into the modules, classes and registries of others: `LlamaMLP.forward = fused`,
-`F.scaled_dot_product_attention = sage`, `lib.USE_FLASH = False`, `AttentionInterface.register("mine", function)`.
+`F.scaled_dot_product_attention = sage`, `lib.USE_FLASH = False`, `AttentionInterface.register("mine", function)`,
+`config.CFG.heads = 8` in a module of its own.
 
 A process that imports them anew has them as their files say, so that its calls would be other ones. What cannot be from
 the files travels with the calls. Functions and classes that are found under a name elsewhere go by that name, and those
@@ -21,9 +22,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dynalyze.capture.assigned_values import is_plain_value
+from dynalyze.capture.bench.module_content import is_content, same_content, written_into
 from dynalyze.capture.hooks import after_import
 from dynalyze.capture.installed import is_installed
 from dynalyze.capture.nested_values import reachable_modules
+from dynalyze.capture.torch_private import compiled_calls
 
 _OF_TORCH = ("torch", "torch.nn.functional")
 _MOST_WRAPPED = 10
@@ -45,7 +48,7 @@ class ForeignValue:
     module: str
     owner: str
     name: str
-    key: str | None
+    key: Any
     described: Description
     reference: tuple[str, str] | None
     value: Any
@@ -60,7 +63,7 @@ class ForeignValue:
         if self.described:
             if self.described == _described(held):
                 return
-        elif _same(held, self.value) or self.name in _set_by_itself(module):
+        elif same_content(held, self.value) or self.name in _set_by_itself(module) or written_into(held, self.value):
             return
         value = self.value
         if self.reference is not None:
@@ -112,25 +115,45 @@ def _in_module(module: types.ModuleType) -> Iterator[ForeignValue]:
 
 
 def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignValue]:
-    entries: list[tuple[str | None, Any]] = [(None, value)]
-    if type(value) is dict:
-        entries = [(key, held) for key, held in value.items() if isinstance(key, str) and _described(held)]
+    entries: list[tuple[Any, Any]] = [(None, value)]
+    if type(value) is dict and any(map(_described, value.values())):
+        entries = [(key, held) for key, held in value.items() if isinstance(key, (str, int, type)) and _described(held)]
     for key, held in entries:
+        held = compiled_calls.original_of(held)
         if described := _described(held):
-            where, called = str(getattr(held, "__module__", "")), str(getattr(held, "__qualname__", ""))
-            homes = {each for part in described for each in part[:2]} - {module}
-            packages = set(map(_package, homes))
-            if "dynalyze" in packages or (_package(module) == "torch" and packages <= {"torch"}):
-                continue
-            own = [each for each in homes if each == "__main__" or (_is_home(each) and _is_own(each))]
-            is_named = where != "__main__" and called != "" and _found(sys.modules.get(where), called) is held
-            is_at_home = is_named and (where, called) == (module, ".".join(filter(None, (owner, name))))
-            if is_named and not is_at_home:
-                yield ForeignValue(module, owner, name, key, described, (where, called), None)
-            elif "__main__" in own or (own and not (is_at_home and _is_own(module))):
-                yield ForeignValue(module, owner, name, key, described, None, _unnamed(held) if is_named else held)
-        elif _package(module) != "torch" and is_plain_value(held) and not name.startswith("__"):
+            yield from _of_function(module, owner, name, key, described, held)
+        elif callable(held) and not _is_own(module) and _is_of_program(type(held).__module__):
+            yield ForeignValue(module, owner, name, key, _described(type(held)), None, held)
+        elif name.startswith("__") or _package(module) == "torch":
+            continue
+        elif is_plain_value(held) or (
+            _is_own(module) and is_content(held)
+        ):  # Other values of a package are its affair.
             yield ForeignValue(module, owner, name, key, (), None, held)
+
+
+def _of_function(
+    module: str, owner: str, name: str, key: Any, described: Description, held: Any
+) -> Iterator[ForeignValue]:
+    """A function or class, unless it is at home there."""
+    homes = {each for part in described for each in part[:2]} - {module}
+    packages = set(map(_package, homes))
+    if "dynalyze" in packages or (_package(module) == "torch" and packages <= {"torch"}):
+        return
+    where, called = str(getattr(held, "__module__", "")), str(getattr(held, "__qualname__", ""))
+    own = list(filter(_is_of_program, homes))
+    is_named = where != "__main__" and called != "" and _found(sys.modules.get(where), called) is held
+    is_at_home = is_named and (where, called) == (module, ".".join(filter(None, (owner, name))))
+    if is_named and not is_at_home:
+        yield ForeignValue(module, owner, name, key, described, (where, called), None)
+    elif "__main__" in own or (own and not (is_at_home and _is_own(module))):
+        yield ForeignValue(module, owner, name, key, described, None, _unnamed(held) if is_named else held)
+    elif isinstance(held, functools.partial) and all(map(is_plain_value, (*held.args, *held.keywords.values()))):
+        yield ForeignValue(module, owner, name, key, described, None, held)
+
+
+def _is_of_program(module: str) -> bool:
+    return module == "__main__" or (_is_home(module) and _is_own(module))
 
 
 def _unnamed(value: Any) -> Any:
@@ -174,10 +197,6 @@ def _found(owner: Any, names: str) -> Any:
 
 def _package(module: str) -> str:
     return module.partition(".")[0]
-
-
-def _same(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and bool(one == other or one != one)
 
 
 @functools.lru_cache(maxsize=64)
