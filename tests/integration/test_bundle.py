@@ -238,9 +238,23 @@ def test_what_a_program_put_into_modules_of_others_is_there_again(patch: str, tm
     assert_same(found, [recorded.seen[0]] * 2)
 
 
+# With a stand-in for another object, as web frameworks have them: it answers no question outside of a request.
+TRACKING = """
+class Proxy:
+    @property
+    def __class__(self):
+        raise RuntimeError("outside of a request")
+    def __getattr__(self, name):
+        raise RuntimeError("outside of a request")
+request = Proxy()
+def log(x): pass
+RUN = None
+"""
+
+
 def test_a_module_that_calls_do_not_need_is_not_imported_for_a_patch(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
-    (tmp_path / "tracking.py").write_text("print('tracking')\ndef log(x): pass\nRUN = None\n")
+    (tmp_path / "tracking.py").write_text(TRACKING)
     program = "import library, tracking\ntracking.log, tracking.RUN = print, 'first'\nlibrary.USE_FAST = True\n"
     recorded = record(f"{program}seen(library.Net()(torch.randn(4, 3)))\n", tmp_path)
     late = "import sys\nfound['imported'] = 'tracking' in sys.modules\nimport tracking\nfound['run'] = tracking.RUN\n"

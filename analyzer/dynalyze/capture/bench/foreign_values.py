@@ -71,7 +71,7 @@ class ForeignValue:
         if registry is not None:
             registry[self.key] = value
         else:
-            with contextlib.suppress(TypeError):  # Classes of C cannot be changed, and so were not.
+            with contextlib.suppress(TypeError, AttributeError):  # Classes of C cannot be changed, and so were not.
                 setattr(owner, self.name, value)
 
 
@@ -88,11 +88,17 @@ def _homes(targets: Any) -> list[types.ModuleType]:
     seeds = list(homes)
     for home in homes:  # It grows.
         for value in list(vars(sys.modules[home]).values()):
-            other = str(getattr(value, "__name__" if isinstance(value, types.ModuleType) else "__module__", ""))
+            other = _home_of(value)
             alike = home in seeds and _package(other) == _package(home) != "torch"
             if other not in homes and _is_home(other) and (alike or _is_own(other)):
                 homes.append(other)
     return [sys.modules[name] for name in homes if name != "__main__"]
+
+
+def _home_of(value: Any) -> str:
+    with contextlib.suppress(Exception):
+        return str(getattr(value, "__name__" if isinstance(value, types.ModuleType) else "__module__", ""))
+    return ""
 
 
 def _is_home(name: str) -> bool:
@@ -107,11 +113,12 @@ def _is_own(name: str) -> bool:
 def _in_module(module: types.ModuleType) -> Iterator[ForeignValue]:
     home = module.__name__
     for name, value in list(vars(module).items()):
-        if isinstance(value, type) and value.__module__ == home and _found(module, value.__qualname__) is value:
-            for attribute, held in list(vars(value).items()):
-                yield from _under(home, value.__qualname__, attribute, held)
-        if name != "__builtins__":
-            yield from _under(home, "", name, value)
+        with contextlib.suppress(Exception):  # A stand-in for another object may answer no question.
+            if isinstance(value, type) and value.__module__ == home and _found(module, value.__qualname__) is value:
+                for attribute, held in list(vars(value).items()):
+                    yield from _under(home, value.__qualname__, attribute, held)
+            if name != "__builtins__":
+                yield from _under(home, "", name, value)
 
 
 def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignValue]:
@@ -126,9 +133,8 @@ def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignVa
             yield ForeignValue(module, owner, name, key, _described(type(held)), None, held)
         elif name.startswith("__") or _package(module) == "torch":
             continue
-        elif is_plain_value(held) or (
-            _is_own(module) and is_content(held)
-        ):  # Other values of a package are its affair.
+        # Values of a package that are no flags are its affair.
+        elif is_plain_value(held) or (_is_own(module) and is_content(held)):
             yield ForeignValue(module, owner, name, key, (), None, held)
 
 
