@@ -293,9 +293,13 @@ def test_the_theme_button_is_remembered_before_the_first_paint(open_page: Opener
     page.get_by_role("button", name="Dark mode").click()
     after = background(page)
     assert after != before
-    page.wait_for_timeout(500)  # Chromium hands localStorage to its storage process behind our back.
-    page.reload()
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    theme = "document.documentElement.dataset.theme"
+    for _ in range(40):  # Chromium hands localStorage to its storage process behind our back, when it has the time.
+        page.wait_for_timeout(500)
+        page.reload()
+        if page.evaluate(theme):
+            break
+    assert page.evaluate(theme) == "dark"
     assert background(page) == after
     assert page.get_by_role("button", name="Light mode").is_visible()
 
