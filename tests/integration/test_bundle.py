@@ -213,6 +213,10 @@ PATCHES = {
     "a partial of the library's": (
         "import functools\nlibrary.rotate = functools.partial(torch.add, alpha=2.0, other=1.5)"
     ),
+    "an autograd.Function": (
+        "class Own(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x * 6\n"
+        "library.rotate = Own.apply"
+    ),
     "an object that is called": (
         "class Own:\n    def __call__(self, x):\n        return x.abs() + 7\ntorch.nn.functional.relu = Own()"
     ),

@@ -178,7 +178,11 @@ def _described(value: Any) -> Description:
     """What a function or class says of itself and, where a decorator wraps one, what that says; () for all else."""
     found: list[tuple[str, str, str, int]] = []
     while value is not None and len(found) < _MOST_WRAPPED:
-        if isinstance(value, (staticmethod, classmethod, types.MethodType)):
+        if isinstance(value, types.MethodType):  # `Own.apply` of an autograd.Function has torch's code.
+            owner = value.__self__ if isinstance(value.__self__, type) else type(value.__self__)
+            found.append((owner.__module__, owner.__module__, owner.__qualname__, 0))
+            value = value.__func__
+        elif isinstance(value, (staticmethod, classmethod)):
             value = value.__func__
         elif isinstance(value, property):
             value = value.fget
