@@ -159,6 +159,19 @@ COUNT, USE_FAST, LOADED = 0, False, None
 GAINS = {}
 OPTIONS, SIZES, TABLE = types.SimpleNamespace(gain=1.0), {"shift": 0.0, "steps": (1.0, 1.0)}, torch.ones(3)
 HELD = OPTIONS
+def use_fast():
+    global USE_FAST
+    USE_FAST = True
+def made(by):
+    def moved(x):
+        return x + by
+    return moved
+act = made(2)
+class Kinds:
+    def __init__(self):
+        self.made = {"plain": lambda x: x}
+KINDS = Kinds()
+import helpers
 def register(name, gain):
     GAINS[name] = gain
 def load():
@@ -188,12 +201,13 @@ class Net(torch.nn.Module):
         self.layer, self.line = Layer(), torch.nn.Linear(3, 3)
     def forward(self, x):
         load()
+        x = KINDS.made["plain"](act(helpers.turned(x)))
         x = self.line(self.layer(x)) * HELD.gain * TABLE + SIZES["shift"] + SIZES["steps"][0]
         x = torch.nn.functional.relu(x)
         return GAINS["twice"](x) if "twice" in GAINS else x
 """
 
-OTHERS = "def turned(x):\n    return x - 7\n"
+OTHERS, HELPERS = "def turned(x):\n    return x - 7\n", "def turned(x):\n    return x\n"
 
 PATCHES = {
     "a method of the program": "def new(self, x):\n    return x * 5\nlibrary.Layer.mix = new",
@@ -212,6 +226,20 @@ PATCHES = {
     "a registry with other keys": "library.GAINS[7] = library.GAINS['twice'] = lambda x: x * 3",
     "a partial of the library's": (
         "import functools\nlibrary.rotate = functools.partial(torch.add, alpha=2.0, other=1.5)"
+    ),
+    "a function of torch in C": "library.rotate = torch.relu",
+    "a method of tensors": "library.rotate = torch.Tensor.abs",
+    "the same function around another number": "library.act = library.made(5)",
+    "another module": "import others\nlibrary.helpers = others",
+    "a registry in an object": "library.KINDS.made['plain'] = lambda x: x * 11",
+    "a setter of the module's own": "library.use_fast()",
+    "an object that is called, in a module of the program's": (
+        "class Own:\n    def __call__(self, x):\n        return x.abs() + 7\nlibrary.rotate = Own()"
+    ),
+    "hooks of all modules": "torch.nn.modules.module.register_module_forward_hook(lambda module, x, out: out * 2)",
+    "the call of all modules": (
+        "old = torch.nn.Module.__call__\ndef new(self, *args):\n    return old(self, *args) * 2\n"
+        "torch.nn.Module.__call__ = new"
     ),
     "an autograd.Function": (
         "class Own(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x * 6\n"
@@ -234,6 +262,7 @@ PATCHES = {
 def test_what_a_program_put_into_modules_of_others_is_there_again(patch: str, tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
     (tmp_path / "others.py").write_text(OTHERS)
+    (tmp_path / "helpers.py").write_text(HELPERS)
     calls = "net = library.Net()\nx = torch.randn(4, 3)\nplain = net(x).detach()\n{}\nseen(net(x))\nseen(plain)\n"
     recorded = record(f"import library\n{calls.format(patch)}", tmp_path)
     assert not torch.equal(recorded.seen[0], recorded.seen[1]), "the patch changes nothing"
@@ -258,6 +287,7 @@ RUN = None
 
 def test_a_module_that_calls_do_not_need_is_not_imported_for_a_patch(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "helpers.py").write_text(HELPERS)
     (tmp_path / "tracking.py").write_text(TRACKING)
     program = "import library, tracking\ntracking.log, tracking.RUN = print, 'first'\nlibrary.USE_FAST = True\n"
     recorded = record(f"{program}seen(library.Net()(torch.randn(4, 3)))\n", tmp_path)
@@ -267,9 +297,35 @@ def test_a_module_that_calls_do_not_need_is_not_imported_for_a_patch(tmp_path: P
     assert (found["imported"], found["run"]) == (False, "first")
 
 
-def test_what_a_library_has_by_itself_is_left_to_it(tmp_path: Path) -> None:
+def test_what_cannot_travel_costs_no_call_that_does_without_it(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
-    recorded = record("import library\nseen(library.Net()(torch.randn(4, 3)))\n", tmp_path)
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    program = """
+import library
+rest = (each for each in [0.0] * 9)
+def closed(x):
+    return x + next(rest)
+library.done = library.rotate = closed
+seen(library.Net()(torch.randn(4, 3)))
+"""
+    recorded = record(program.replace("library.rotate = ", ""), tmp_path)
+    assert_same(read(recorded), recorded.seen)
+    (used := tmp_path / "used").mkdir()
+    for name in ("library.py", "helpers.py"):
+        (used / name).write_text((tmp_path / name).read_text())
+    code = "try:\n    workload.model(torch.ones(4, 3))\nexcept RuntimeError as error:\n    found['said'] = str(error)\n"
+    said = read(record(program, used), code)["said"]
+    assert said.startswith("library.rotate, which the program put there, cannot travel") and "generator" in said
+
+
+def test_what_a_package_has_by_itself_is_left_to_it(tmp_path: Path) -> None:
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "library.py").write_text(LIBRARY)
+    (packages / "helpers.py").write_text(HELPERS)
+    recorded = record(
+        f"sys.path.insert(0, {str(packages)!r})\nimport library\nseen(library.Net()(torch.randn(4, 3)))\n", tmp_path
+    )
     found = read(
         recorded, "import library\nfound['loaded'] = library.LOADED\nfound['mix'] = library.Layer.mix.__module__\n"
     )

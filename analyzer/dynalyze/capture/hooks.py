@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any
 
 _PATCH_MARK = "_dynalyze_patch"
+ORIGINAL_MARK = "_dynalyze_original"
+"""The attribute of a wrapper of ours that holds what it is around, for those who write functions of the program."""
 _lock = threading.RLock()
 _methods: dict[weakref.WeakMethod[Callable[[], None]], None] = {}
 

@@ -37,7 +37,7 @@ from dynalyze.capture.events import (
     MadeInEager,
 )
 from dynalyze.capture.held import hold
-from dynalyze.capture.hooks import after_fork
+from dynalyze.capture.hooks import ORIGINAL_MARK, after_fork
 from dynalyze.capture.torch_private import compiled_calls
 from dynalyze.capture.torch_private.compiled_calls import (
     being_traced,
@@ -398,6 +398,7 @@ def _wrapping(calls: ModuleCalls, original: Callable[..., Any]) -> Callable[...,
         for name in ("__module__", "__qualname__", "__doc__"):
             setattr(_wrapped_call_impl, name, getattr(original, name))
         _wrapped_call_impl.__annotations__ = dict(original.__annotations__)
+    setattr(_wrapped_call_impl, ORIGINAL_MARK, original)
     return _wrapped_call_impl
 
 

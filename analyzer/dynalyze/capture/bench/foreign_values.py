@@ -4,32 +4,38 @@
 
 A process that imports them anew has them as their files say, so that its calls would be other ones. What cannot be from
 the files travels with the calls. Functions and classes that are found under a name elsewhere go by that name, and those
-of the program itself by value. Flags that a module sets by itself stay as they are: they may say that something is
+of the program itself by value. Flags that a package sets by itself stay as they are: they may say that something is
 there, as a library that was loaded.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
 import functools
 import importlib
 import inspect
 import sys
 import types
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
+
+import torch
 
 from dynalyze.capture.assigned_values import is_plain_value
 from dynalyze.capture.bench.module_content import is_content, same_content, written_into
-from dynalyze.capture.hooks import after_import
+from dynalyze.capture.hooks import ORIGINAL_MARK, after_import
 from dynalyze.capture.installed import is_installed
-from dynalyze.capture.nested_values import reachable_modules
+from dynalyze.capture.nested_values import is_plain_object, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls
 
 _OF_TORCH = ("torch", "torch.nn.functional")
 _MOST_WRAPPED = 10
+# No others: one may import, or make, what it is asked for.
+_REGISTRIES = (dict, collections.OrderedDict, collections.defaultdict)
+_IN_C = (types.BuiltinFunctionType, types.MethodDescriptorType)
 _GONE = object()
 
 Description = tuple[tuple[str, str, str, int], ...]
@@ -57,13 +63,10 @@ class ForeignValue:
         """Put it there, unless it is there by itself. Raises what importing the module of a reference raises."""
         owner = _found(module, self.owner)
         registry = None if self.key is None else vars(owner).get(self.name) if owner is not None else None
-        if owner is None or (self.key is not None and type(registry) is not dict):
+        if owner is None or (self.key is not None and type(registry) not in _REGISTRIES):
             return
         held = vars(owner).get(self.name, _GONE) if registry is None else registry.get(self.key, _GONE)
-        if self.described:
-            if self.described == _described(held):
-                return
-        elif same_content(held, self.value) or self.name in _set_by_itself(module) or written_into(held, self.value):
+        if self._is_there(held, module):
             return
         value = self.value
         if self.reference is not None:
@@ -74,10 +77,39 @@ class ForeignValue:
             with contextlib.suppress(TypeError, AttributeError):  # Classes of C cannot be changed, and so were not.
                 setattr(owner, self.name, value)
 
+    def _is_there(self, held: Any, module: types.ModuleType) -> bool:
+        if self.described:
+            return self.described == _described(held)
+        if same_content(held, self.value) or (not _is_own(self.module) and self.name in _set_by_itself(module)):
+            return True
+        return written_into(held, self.value)
 
-def foreign_values(targets: Any) -> list[ForeignValue]:
-    """Those in the modules that have to do with these callables."""
-    return [each for module in _homes(targets) for each in _in_module(module)]
+
+def foreign_values(targets: Any, refusal: Callable[[Any], str]) -> list[ForeignValue]:
+    """Those in the modules that have to do with these callables. For a value that cannot travel, as `refusal` says, one
+    that raises an error when it is called: many a callback never is.
+    """
+    found = [each for module in _homes(targets) for each in _in_module(module)]
+    tried: dict[int, str] = {}
+    for number, each in enumerate(found):
+        if each.reference is None and each.described:
+            why = tried.setdefault(id(each.value), refusal(each.value))
+            if why:
+                found[number] = replace(
+                    each, value=CannotTravel(".".join(filter(None, (each.module, each.owner, each.name))), why)
+                )
+    return found
+
+
+@dataclass(frozen=True)
+class CannotTravel:
+    """Stands in another process for a function of the program that cannot be there."""
+
+    what: str
+    why: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{self.what}, which the program put there, cannot travel to another process: {self.why}")
 
 
 def _homes(targets: Any) -> list[types.ModuleType]:
@@ -119,18 +151,24 @@ def _in_module(module: types.ModuleType) -> Iterator[ForeignValue]:
                     yield from _under(home, value.__qualname__, attribute, held)
             if name != "__builtins__":
                 yield from _under(home, "", name, value)
+            if is_plain_object(value) and not isinstance(value, torch.nn.Module):  # A registry may be an object.
+                for attribute, held in list(vars(value).items()):
+                    if type(held) in _REGISTRIES and any(map(_described, held.values())):
+                        yield from _under(home, name, attribute, held)
 
 
 def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignValue]:
     entries: list[tuple[Any, Any]] = [(None, value)]
-    if type(value) is dict and any(map(_described, value.values())):
+    if type(value) in _REGISTRIES and any(map(_described, value.values())):
         entries = [(key, held) for key, held in value.items() if isinstance(key, (str, int, type)) and _described(held)]
     for key, held in entries:
-        held = compiled_calls.original_of(held)
-        if described := _described(held):
+        held = _behind_wrappers(held)
+        if isinstance(held, types.ModuleType):
+            is_of_program = _is_own(module) or _is_of_program(held.__name__)
+            if is_of_program and sys.modules.get(held.__name__) is held:
+                yield ForeignValue(module, owner, name, key, _described(held), (held.__name__, ""), None)
+        elif described := _described(held):
             yield from _of_function(module, owner, name, key, described, held)
-        elif callable(held) and not _is_own(module) and _is_of_program(type(held).__module__):
-            yield ForeignValue(module, owner, name, key, _described(type(held)), None, held)
         elif name.startswith("__") or _package(module) == "torch":
             continue
         # Values of a package that are no flags are its affair.
@@ -146,16 +184,36 @@ def _of_function(
     packages = set(map(_package, homes))
     if "dynalyze" in packages or (_package(module) == "torch" and packages <= {"torch"}):
         return
-    where, called = str(getattr(held, "__module__", "")), str(getattr(held, "__qualname__", ""))
+    where, called = _name_of(held)
     own = list(filter(_is_of_program, homes))
     is_named = where != "__main__" and called != "" and _found(sys.modules.get(where), called) is held
-    is_at_home = is_named and (where, called) == (module, ".".join(filter(None, (owner, name))))
+    expected, first = ".".join(filter(None, (owner, name))), described[0]
+    is_at_home = is_named and (where, called) == (module, expected)
+    # A property, or a class's own method, says so itself.
+    is_at_home |= len(described) == 1 and first[:2] == (module, module) and first[2].startswith(expected)
     if is_named and not is_at_home:
         yield ForeignValue(module, owner, name, key, described, (where, called), None)
-    elif "__main__" in own or (own and not (is_at_home and _is_own(module))):
+    elif "__main__" in own or ((own or _is_own(module)) and not (is_at_home and _is_own(module))):
         yield ForeignValue(module, owner, name, key, described, None, _unnamed(held) if is_named else held)
     elif isinstance(held, functools.partial) and all(map(is_plain_value, (*held.args, *held.keywords.values()))):
         yield ForeignValue(module, owner, name, key, described, None, held)
+
+
+def _name_of(value: Any) -> tuple[str, str]:
+    """The module that has a function, class or module, and its name there; of functions in C those that torch has."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__, ""
+    where, called = getattr(value, "__module__", None), str(getattr(value, "__qualname__", ""))
+    if isinstance(value, _IN_C) and (where is None or _found(sys.modules.get(where), called) is not value):
+        plain, of_tensors = value.__name__, f"Tensor.{value.__name__}"
+        return "torch", next((each for each in (plain, of_tensors) if _found(torch, each) is value), "")
+    return str(where), called
+
+
+def _behind_wrappers(value: Any) -> Any:
+    if isinstance(value, types.FunctionType):
+        value = vars(value).get(ORIGINAL_MARK, value)
+    return compiled_calls.original_of(value)
 
 
 def _is_of_program(module: str) -> bool:
@@ -187,16 +245,35 @@ def _described(value: Any) -> Description:
         elif isinstance(value, property):
             value = value.fget
         elif isinstance(value, functools.partial):
+            found.append(("", "", repr([each for each in (value.args, value.keywords) if is_content(each)]), 0))
             value = value.func
-        elif isinstance(value, (types.FunctionType, types.BuiltinFunctionType, type)):
+        elif isinstance(value, types.ModuleType):
+            return (("", value.__name__, "", 0),)
+        elif isinstance(value, (types.FunctionType, type, *_IN_C)):
             code = getattr(value, "__code__", None)
-            defined = str(getattr(value, "__globals__", {}).get("__name__", ""))
+            defined = str(getattr(value, "__globals__", {}).get("__name__", "")) or str(_name_of(value)[0])
             line = 0 if code is None else code.co_firstlineno
-            found.append((str(value.__module__), defined or str(value.__module__), value.__qualname__, line))
+            found.append((_name_of(value)[0], defined, f"{value.__qualname__}{_holds(value)}", line))
             value = None if isinstance(value, type) else getattr(value, "__wrapped__", None)
         else:
+            kind = type(value)
+            if callable(value) and _is_of_program(kind.__module__):
+                found.append((kind.__module__, kind.__module__, f"{kind.__qualname__}()", 0))
             break
     return tuple(found)
+
+
+def _holds(function: Any) -> str:
+    """The numbers and texts that a function was made with: `make(5)` is not `make(2)`."""
+    cells = [each.cell_contents for each in getattr(function, "__closure__", None) or () if _is_filled(each)]
+    plain = [each for each in (*cells, *(getattr(function, "__defaults__", None) or ())) if is_plain_value(each)]
+    return repr(plain) if plain else ""
+
+
+def _is_filled(cell: Any) -> bool:
+    with contextlib.suppress(ValueError):
+        return cell.cell_contents is not None
+    return False
 
 
 def _found(owner: Any, names: str) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import io
 import sys
 import types
 import warnings
@@ -22,11 +23,13 @@ import torch
 
 from dynalyze.capture.bench import reducers
 from dynalyze.capture.bench.failures import one_line
+from dynalyze.capture.hooks import ORIGINAL_MARK
 from dynalyze.capture.nested_values import has_finalizer, leaves, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls, custom_operators
 
 _MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
 _MOST_SEARCHED = 2000
+_MOST_TRIED = 1 << 20  # Bytes of tensors.
 
 
 class CannotPickle(Exception):
@@ -106,6 +109,17 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
     except Exception as error:
         raise CannotPickle(_explained(error, written.last, value)) from error
     return written.nbytes
+
+
+def refusal(value: Any, package: types.ModuleType) -> str:
+    """Why a value cannot travel by itself; "" where it can, and where it is too large to try."""
+    try:
+        _pickler(package, _Written(_MOST_TRIED)).Pickler(io.BytesIO(), protocol=5).dump(value)
+    except PickleTooLarge:
+        return ""
+    except Exception as error:
+        return one_line(error)
+    return ""
 
 
 def load(path: Path) -> Any:
@@ -227,6 +241,8 @@ def _replaced(value: Any) -> Any:
         return value.__reduce__()
     if isinstance(value, types.ModuleType) and sys.modules.get(value.__name__) is value:
         return importlib.import_module, (value.__name__,)  # As torch.backends.cudnn, of a class of its own.
+    if isinstance(value, types.FunctionType) and ORIGINAL_MARK in vars(value):
+        return _itself, (vars(value)[ORIGINAL_MARK],)
     if compiled_calls.is_compiled_module(value) or (
         compiled_calls.is_compiled_function(value) and not _importable(value)
     ):
