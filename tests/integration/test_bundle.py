@@ -297,6 +297,23 @@ def test_a_module_that_calls_do_not_need_is_not_imported_for_a_patch(tmp_path: P
     assert (found["imported"], found["run"]) == (False, "first")
 
 
+def test_a_count_of_the_programs_own_module_goes_on(tmp_path: Path) -> None:
+    count = "COUNT = 0\ndef counted(x):\n    global COUNT\n    COUNT += 1\n    return x * COUNT\n"
+    (tmp_path / "counting.py").write_text(count)
+    program = """
+import counting
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        return counting.counted(super().forward(x))
+net = Net(3, 3)
+for _ in range(3):
+    seen(net(torch.ones(2, 3)))
+"""
+    recorded = record(program, tmp_path)
+    found = read(recorded)
+    assert_same({"pass0": found["pass0"], "pass1": found["pass0"]}, recorded.seen)
+
+
 def test_what_cannot_travel_costs_no_call_that_does_without_it(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
     (tmp_path / "helpers.py").write_text(HELPERS)

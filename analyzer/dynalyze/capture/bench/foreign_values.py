@@ -80,7 +80,7 @@ class ForeignValue:
     def _is_there(self, held: Any, module: types.ModuleType) -> bool:
         if self.described:
             return self.described == _described(held)
-        if same_content(held, self.value) or (not _is_own(self.module) and self.name in _set_by_itself(module)):
+        if same_content(held, self.value) or self.name in _set_by_itself(module):
             return True
         return written_into(held, self.value)
 
@@ -288,12 +288,18 @@ def _package(module: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _set_by_itself(module: types.ModuleType) -> frozenset[str]:
-    """The names that functions of a module set: its globals, and attributes of whatever object."""
+    """The names that functions of a package's module set: its globals, and attributes of whatever object. Of one of the
+    program's own those that they count up: calls made again go on counting, and what a setter set is the program's.
+    """
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError):
         return frozenset(vars(module))
     own: set[str] = set()
+    if _is_own(module.__name__):
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        counted = [each for node in functions for each in ast.walk(node) if isinstance(each, ast.AugAssign)]
+        return frozenset(each.target.id for each in counted if isinstance(each.target, ast.Name))
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             own.update(node.names)
