@@ -84,7 +84,7 @@ def metrics_view(report: Report) -> list[Metric]:
     metrics = [
         Metric("graph breaks", f"{counted.breaks:,}", "#fixes"),
         Metric("recompiles", f"{counted.recompiles:,}", "#recompiles" if report.recompiles else ""),
-        Metric("frames left in eager", f"{counted.eager:,}", "#compilations"),
+        Metric("frames left in eager", f"{counted.eager + counted.limits:,}", "#compilations"),
     ]
     if not report.measurements:  # The numbers of a measurement need their room on the first screen.
         metrics.insert(2, Metric("frames compiled", f"{counted.compiled:,}", "#compilations"))
