@@ -163,7 +163,7 @@ def _as_passed(sizes: Sizes, series: Series) -> Sizes:
     dimensions: dict[str, list[int]] = {}
     unnamed: dict[str, str] = {}
     for name, at in sizes.dimensions.items():
-        parameter = _PARAMETER.match(name)[0]  # type: ignore[index]
+        parameter = _PARAMETER.findall(name)[0]
         passed, expression = handed_over(parameter, series.lead.location, line)
         if not passed:
             return sizes
