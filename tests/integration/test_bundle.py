@@ -195,6 +195,8 @@ class Layer(torch.nn.Module):
         return x * 0.5
     def quick(self, x):
         return x - 3
+    def mix_fast(self, x):
+        return x - 4
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -217,6 +219,7 @@ PATCHES = {
     ),
     "a method without gradients": "@torch.no_grad()\ndef new(self, x):\n    return x * 5\nlibrary.Layer.mix = new",
     "another method of the class": "library.Layer.mix = library.Layer.quick",
+    "one that begins with its name": "library.Layer.mix = library.Layer.mix_fast",
     "a static method": "library.Layer.mix = staticmethod(lambda x: x * 4)",
     "a function of another module": "import others\nlibrary.rotate = others.turned",
     "a closure": "def made(by):\n    return lambda x: x + by\nlibrary.rotate = made(9)",

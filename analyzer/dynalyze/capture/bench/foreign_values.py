@@ -190,7 +190,7 @@ def _of_function(
     expected, first = ".".join(filter(None, (owner, name))), described[0]
     is_at_home = is_named and (where, called) == (module, expected)
     # A property, or a class's own method, says so itself.
-    is_at_home |= len(described) == 1 and first[:2] == (module, module) and first[2].startswith(expected)
+    is_at_home |= len(described) == 1 and first[:2] == (module, module) and first[2].partition("[")[0] == expected
     if is_named and not is_at_home:
         yield ForeignValue(module, owner, name, key, described, (where, called), None)
     elif "__main__" in own or ((own or _is_own(module)) and not (is_at_home and _is_own(module))):
