@@ -338,6 +338,32 @@ seen(library.Net()(torch.randn(4, 3)))
     assert said.startswith("library.rotate, which the program put there, cannot travel") and "generator" in said
 
 
+KERNELS = """
+import torch
+class Layer(torch.nn.Linear):
+    @classmethod
+    def choose(cls, name):
+        cls.forward = getattr(cls, f"forward_{name}")
+    def forward_plain(self, x):
+        return x @ self.weight
+    @torch.compile(backend="eager")
+    def forward_fast(self, x):
+        return x @ self.weight * 3
+Layer.choose("plain")
+"""
+
+
+def test_a_method_of_a_package_that_a_decorator_compiles_is_chosen_again(tmp_path: Path) -> None:
+    """As the backends of hqq are."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "kernels.py").write_text(KERNELS)
+    program = "import kernels\nkernels.Layer.choose('fast')\nnet = torch.nn.Sequential(kernels.Layer(3, 3))\n"
+    call = "seen(torch.compile(net, backend='eager')(torch.ones(2, 3)))\n"
+    recorded = record(f"sys.path.insert(0, {str(packages)!r})\n{program}{call}", tmp_path)
+    assert_same(read(recorded), recorded.seen)
+
+
 def test_what_a_package_has_by_itself_is_left_to_it(tmp_path: Path) -> None:
     packages = tmp_path / "site-packages"
     packages.mkdir()

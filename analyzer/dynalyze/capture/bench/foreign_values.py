@@ -79,7 +79,7 @@ class ForeignValue:
 
     def _is_there(self, held: Any, module: types.ModuleType) -> bool:
         if self.described:
-            return self.described == _described(held)
+            return self.described == _described(_behind_wrappers(held))
         if same_content(held, self.value) or self.name in _set_by_itself(module):
             return True
         return written_into(held, self.value)
@@ -186,7 +186,7 @@ def _of_function(
         return
     where, called = _name_of(held)
     own = list(filter(_is_of_program, homes))
-    is_named = where != "__main__" and called != "" and _found(sys.modules.get(where), called) is held
+    is_named = where != "__main__" and called != "" and _behind_wrappers(_found(sys.modules.get(where), called)) is held
     expected, first = ".".join(filter(None, (owner, name))), described[0]
     is_at_home = is_named and (where, called) == (module, expected)
     # A property, or a class's own method, says so itself.
