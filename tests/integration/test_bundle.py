@@ -300,9 +300,22 @@ def test_a_module_that_calls_do_not_need_is_not_imported_for_a_patch(tmp_path: P
     assert (found["imported"], found["run"]) == (False, "first")
 
 
-def test_a_count_of_the_programs_own_module_goes_on(tmp_path: Path) -> None:
-    count = "COUNT = 0\ndef counted(x):\n    global COUNT\n    COUNT += 1\n    return x * COUNT\n"
-    (tmp_path / "counting.py").write_text(count)
+COUNTING = """
+COUNT, READY, KERNEL = 0, False, {}
+def counted(x):
+    global COUNT, READY
+    if not READY:  # As a library of kernels is loaded: elsewhere it is not there because a flag says so.
+        READY = True
+        KERNEL["scale"] = make()
+    COUNT = COUNT + 1
+    return KERNEL["scale"](x) * COUNT
+def make():
+    return lambda x: x + 1
+"""
+
+
+def test_what_a_module_of_the_program_counts_or_makes_once_is_left_to_it(tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(COUNTING)
     program = """
 import counting
 class Net(torch.nn.Linear):

@@ -438,6 +438,32 @@ def test_a_backend_that_fails_at_a_mask_is_told_at_the_innermost_function() -> N
         assert each.detail.config == "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 
 
+def test_a_sparse_tensor_is_no_function_of_c_to_wrap() -> None:
+    said = "Dynamo does not know how to trace the builtin `torch._VariableFunctionsClass.sparse_coo_tensor.` C/C++"
+    found = broken("adj = torch.sparse_coo_tensor(index, ones)", "Attempted to call function marked as skipped", [], "")
+    found.explanation = said
+    recipe = recipe_of(found)
+    assert recipe is not None and recipe.id == "sparse-tensor"
+    found.explanation = said.replace("sparse_coo_tensor", "pack")
+    other = recipe_of(found)
+    assert other is not None and other.id != "sparse-tensor"
+
+
+def test_what_a_scheduler_adds_to_a_step_is_told_with_the_step() -> None:
+    place = Location("/train.py", 7, function="step", code="opt.step()")
+    within = Location("/env/lib/python3.11/site-packages/torch/optim/optimizer.py", 79, function="wrapper")
+    wrapped = "the function `Adam.step` in file `/env/lib/python3.11/site-packages/torch/optim/lr_scheduler.py`"
+    report = empty_report()
+    report.graph_breaks = [
+        GraphBreak("b1", None, "Attempted to call function marked as skipped", "split", place, [place], wrapped),
+        GraphBreak("b2", None, "Call to `torch._dynamo.graph_break()`", "split", place, [place, within]),
+    ]
+    for each in report.graph_breaks:
+        each.expression = "opt.step()"
+    (told,) = judge(report)
+    assert (told.rule, told.evidence) == ("optimizer-step", ["b1", "b2"])
+
+
 def test_a_loop_over_values_has_no_setting() -> None:
     found = broken(
         "for i in batch.unique():\n    out.append(x[batch == i].mean(0))", SHAPE, [], "aten._unique2.default"

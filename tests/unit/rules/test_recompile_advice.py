@@ -195,6 +195,38 @@ def test_what_a_wrapper_takes_by_position_has_the_name_that_its_caller_has(call:
     assert handed_over("args[0]", at(301, "wrapper", "def wrapper(self, *args, **kwargs):"), call) == given
 
 
+def test_a_buffer_of_an_argument_that_is_made_anew_is_made_once() -> None:
+    source = "model._modules['0']._buffers['cache'].size()[2]"
+    line = at(211, "forward", "y = attention(q, k, v, mask)")
+    told = advise(
+        series_of(recompile("r1", "0/1", cause="shape", source=source, expected="32", actual="40", forced_by=line))
+    )
+    assert "`model[0].cache` once, in the constructor" in told.action and "any size" not in told.action
+
+
+def test_a_size_that_the_caller_hands_over_may_be_marked_behind_a_break_too() -> None:
+    report = empty_report()
+    whole, rest = compilation("0/0"), compilation("1/0", resumes=True)
+    whole.location, whole.function = at(3, "forward", "def forward(self, ids):"), "Net.forward"
+    whole.caller = at(30, "main", "net(ids)")
+    rest.location, rest.function = at(5, "forward", "n = len(ids)"), "forward"
+    report.compilations = [whole, rest]
+    changed = recompile("r1", "1/0", cause="shape", source="ids.size()[1]", expected="8", actual="9")
+    changed.location = rest.location
+    for each in report.compilations:
+        each.process, each.epoch = changed.process, changed.epoch
+    (given,) = findings(changed, report=report)
+    assert "maybe_mark_dynamic(ids, 1)" in given.advice and "model.py:30" in given.advice
+    changed.result_of = at(5, "forward")  # The code before the break computed it.
+    (left,) = findings(changed, report=report)
+    assert "mark_dynamic" not in left.advice and "dynamic=True" in left.advice
+
+
+def test_a_gradient_that_comes_and_goes_is_told_as_one() -> None:
+    told = advice("value", "model.weight.grad", "None", "Tensor object", library="torch", owner="Parameter")
+    assert "set_to_none=False" in told.action and "setter" not in told.action
+
+
 def test_a_count_of_an_object_that_is_no_module_has_no_setting_of_modules() -> None:
     given = advice("value", "self.metrics['requests']", "0", "1")
     assert "self.metrics['requests']" in given.action and given.config == "" and given.example is None

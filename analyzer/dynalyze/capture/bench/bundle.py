@@ -24,8 +24,8 @@ from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.call_workload import pass_sizes
 from dynalyze.capture.bench.configure import CallableGroup
 from dynalyze.capture.bench.failures import Failed, one_line
-from dynalyze.capture.bench.foreign_values import ForeignValue, restore
 from dynalyze.capture.bench.language import LanguageWorkload
+from dynalyze.capture.bench.monkey_patches import MonkeyPatch, apply_patches
 from dynalyze.capture.bench.protocol import RERUN_HINT, WorkerRequest
 from dynalyze.capture.bench.workload import Step, Workload
 from dynalyze.capture.calls import CompiledAs, KeptCall
@@ -54,7 +54,7 @@ class BundledCall:
 @dataclass(slots=True)
 class Bundle:
     """`written` is how the program compiled each callable: None where it did not, b"" where that cannot travel;
-    `levels` are those of its loggers, which decide what is logged; `foreign` what it put into modules of others.
+    `levels` are those of its loggers, which decide what is logged; `patches` what it put into modules of others.
     """
 
     targets: list[Any]
@@ -62,7 +62,7 @@ class Bundle:
     names: list[str]
     written: list[bytes | CompiledAs | None]
     levels: dict[str, int] = field(default_factory=dict)
-    foreign: list[ForeignValue] = field(default_factory=list)
+    patches: list[MonkeyPatch] = field(default_factory=list)
 
 
 def digest_of(path: Path) -> str:
@@ -92,7 +92,7 @@ def open_bundle(request: WorkerRequest) -> Bundle:
         bundle: Bundle = pickling.load(path)
         for name, level in bundle.levels.items():
             logging.getLogger(name).setLevel(level)
-        restore(bundle.foreign)
+        apply_patches(bundle.patches)
         pickling.note_recordable_outputs(bundle.targets)
     except Exception as error:
         reason = f"the recorded calls cannot be read here: {one_line(error)}; {RERUN_HINT}"

@@ -18,7 +18,7 @@ import torch
 from dynalyze.capture import side_effects
 from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.bundle import BUNDLE_FILE, Bundle, BundledCall, digest_of
-from dynalyze.capture.bench.foreign_values import foreign_values
+from dynalyze.capture.bench.monkey_patches import find_patches
 from dynalyze.capture.call_context import Modes, ModuleStates, RandomState
 from dynalyze.capture.calls import CompiledAs, CompiledRecording, KeptCall, Recorder, choose
 from dynalyze.capture.clone import CannotClone, freeze
@@ -110,7 +110,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
     try:
         package = pickling.load_cloudpickle(cloudpickle)
         lost = _pickle_arguments(bundle, package)
-        bundle.foreign = foreign_values(bundle.targets, lambda value: pickling.refusal(value, package))
+        bundle.patches = find_patches(bundle.targets, lambda value: pickling.refusal(value, package))
         room = min(most, shutil.disk_usage(path.parent).free // 2, _room_on_device())
         with side_effects.refused([run]):  # `__getstate__` and `__reduce__` are the user's code.
             pickling.save(bundle, path, package, room)

@@ -45,7 +45,7 @@ and its first line.
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignValue:
+class MonkeyPatch:
     """What stands in a module, or in one of its classes (`owner`), under a `name`; in a registry there under its `key`.
     A function or class is known by how it is `described`; one that is found elsewhere goes by that `reference`, its
     module and name, everything else by `value`.
@@ -59,7 +59,7 @@ class ForeignValue:
     reference: tuple[str, str] | None
     value: Any
 
-    def restore(self, module: types.ModuleType) -> None:
+    def apply(self, module: types.ModuleType) -> None:
         """Put it there, unless it is there by itself. Raises what importing the module of a reference raises."""
         owner = _found(module, self.owner)
         registry = None if self.key is None else vars(owner).get(self.name) if owner is not None else None
@@ -85,7 +85,7 @@ class ForeignValue:
         return written_into(held, self.value)
 
 
-def foreign_values(targets: Any, refusal: Callable[[Any], str]) -> list[ForeignValue]:
+def find_patches(targets: Any, refusal: Callable[[Any], str]) -> list[MonkeyPatch]:
     """Those in the modules that have to do with these callables. For a value that cannot travel, as `refusal` says, one
     that raises an error when it is called: many a callback never is.
     """
@@ -142,7 +142,7 @@ def _is_own(name: str) -> bool:
     return not is_installed(str(getattr(sys.modules.get(name), "__file__", "")))
 
 
-def _in_module(module: types.ModuleType) -> Iterator[ForeignValue]:
+def _in_module(module: types.ModuleType) -> Iterator[MonkeyPatch]:
     home = module.__name__
     for name, value in list(vars(module).items()):
         with contextlib.suppress(Exception):  # A stand-in for another object may answer no question.
@@ -157,7 +157,7 @@ def _in_module(module: types.ModuleType) -> Iterator[ForeignValue]:
                         yield from _under(home, name, attribute, held)
 
 
-def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignValue]:
+def _under(module: str, owner: str, name: str, value: Any) -> Iterator[MonkeyPatch]:
     entries: list[tuple[Any, Any]] = [(None, value)]
     if type(value) in _REGISTRIES and any(map(_described, value.values())):
         entries = [(key, held) for key, held in value.items() if isinstance(key, (str, int, type)) and _described(held)]
@@ -166,19 +166,19 @@ def _under(module: str, owner: str, name: str, value: Any) -> Iterator[ForeignVa
         if isinstance(held, types.ModuleType):
             is_of_program = _is_own(module) or _is_of_program(held.__name__)
             if is_of_program and sys.modules.get(held.__name__) is held:
-                yield ForeignValue(module, owner, name, key, _described(held), (held.__name__, ""), None)
+                yield MonkeyPatch(module, owner, name, key, _described(held), (held.__name__, ""), None)
         elif described := _described(held):
             yield from _of_function(module, owner, name, key, described, held)
         elif name.startswith("__") or _package(module) == "torch":
             continue
         # Values of a package that are no flags are its affair.
         elif is_plain_value(held) or (_is_own(module) and is_content(held)):
-            yield ForeignValue(module, owner, name, key, (), None, held)
+            yield MonkeyPatch(module, owner, name, key, (), None, held)
 
 
 def _of_function(
     module: str, owner: str, name: str, key: Any, described: Description, held: Any
-) -> Iterator[ForeignValue]:
+) -> Iterator[MonkeyPatch]:
     """A function or class, unless it is at home there."""
     homes = {each for part in described for each in part[:2]} - {module}
     packages = set(map(_package, homes))
@@ -192,11 +192,11 @@ def _of_function(
     # A property, or a class's own method, says so itself.
     is_at_home |= len(described) == 1 and first[:2] == (module, module) and first[2].partition("[")[0] == expected
     if is_named and not is_at_home:
-        yield ForeignValue(module, owner, name, key, described, (where, called), None)
+        yield MonkeyPatch(module, owner, name, key, described, (where, called), None)
     elif "__main__" in own or ((own or _is_own(module)) and not (is_at_home and _is_own(module))):
-        yield ForeignValue(module, owner, name, key, described, None, _unnamed(held) if is_named else held)
+        yield MonkeyPatch(module, owner, name, key, described, None, _unnamed(held) if is_named else held)
     elif isinstance(held, functools.partial) and all(map(is_plain_value, (*held.args, *held.keywords.values()))):
-        yield ForeignValue(module, owner, name, key, described, None, held)
+        yield MonkeyPatch(module, owner, name, key, described, None, held)
 
 
 def _name_of(value: Any) -> tuple[str, str]:
@@ -288,35 +288,39 @@ def _package(module: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _set_by_itself(module: types.ModuleType) -> frozenset[str]:
-    """The names that functions of a package's module set: its globals, and attributes of whatever object. Of one of the
-    program's own those that they count up: calls made again go on counting, and what a setter set is the program's.
+    """Globals, and attributes of whatever object, that functions of a package's module set. Of one of the program's own
+    those that one function reads and sets, as a count or what is made once: what a setter alone sets is the program's.
     """
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError, SyntaxError):
         return frozenset(vars(module))
-    own: set[str] = set()
-    if _is_own(module.__name__):
-        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-        counted = [each for node in functions for each in ast.walk(node) if isinstance(each, ast.AugAssign)]
-        return frozenset(each.target.id for each in counted if isinstance(each.target, ast.Name))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            own.update(node.names)
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) != "self":
-            own.add(node.attr)
-    return frozenset(own)
+    found: set[str] = set()
+    for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+        nodes = list(ast.walk(function))
+        shared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+        names = [(each.id, each.ctx) for each in nodes if isinstance(each, ast.Name) and each.id in shared]
+        names += [
+            (each.attr, each.ctx)
+            for each in nodes
+            if isinstance(each, ast.Attribute) and ast.unparse(each.value) != "self"
+        ]
+        read = {name for name, context in names if isinstance(context, ast.Load)}
+        read |= {getattr(each.target, "id", "") for each in nodes if isinstance(each, ast.AugAssign)}
+        written = {name for name, context in names if isinstance(context, ast.Store)}
+        found |= written & read if _is_own(module.__name__) else written
+    return frozenset(found)
 
 
-def restore(values: Iterable[ForeignValue]) -> None:
+def apply_patches(patches: Iterable[MonkeyPatch]) -> None:
     """Put them there; in a module that is not imported, once it is."""
-    of_modules: dict[str, list[ForeignValue]] = {}
-    for each in values:
+    of_modules: dict[str, list[MonkeyPatch]] = {}
+    for each in patches:
         of_modules.setdefault(each.module, []).append(each)
     for name, own in of_modules.items():
-        after_import(name, functools.partial(_restore_in, own))
+        after_import(name, functools.partial(_apply_in, own))
 
 
-def _restore_in(values: Iterable[ForeignValue], module: types.ModuleType) -> None:
-    for each in values:
-        each.restore(module)
+def _apply_in(patches: Iterable[MonkeyPatch], module: types.ModuleType) -> None:
+    for each in patches:
+        each.apply(module)
