@@ -5,8 +5,9 @@ Nothing else of the spine names one. What the spine asks a feature for, by the m
     child     in the user's interpreter: commands of a measuring process (capture/bench/protocol.py `Command`)
     records   the types of its fields of a `Measurement` or of the `Report`, in FIELDS
     run       EXTRA, its part of a benchmark (bench/extras.py)
-    rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call; `setting_fails`;
-              `tried_words`, beside a finding
+    rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call
+    settings  `setting_fails` and `tried_words`, beside a finding: what came of settings that were tried
+    explain   `go_on`, once `explain` has measured the speed of a program
     view      ANCHORS and `sections` of the page; `graph_times`: what each graph takes of a call
     report    `report_in`: the report that a folder given to `dynalyze report` holds
 """
@@ -32,7 +33,7 @@ class Feature(NamedTuple):
 
 FEATURES: dict[str, Feature] = {
     "audit": Feature(commands={("Diagnose", "audit"): "Decide whether a model may ship."}),
-    "break_cost": Feature(("child", "records", "run", "rules", "view"), {"Measurement": "prices"}),
+    "break_cost": Feature(("child", "records", "run", "rules", "settings", "view"), {"Measurement": "prices"}),
     "cache": Feature(commands={("Diagnose", "cache"): "Explain cold starts."}),
     "doctor": Feature(commands={("Reference", "doctor"): "Check what this environment can compile."}),
     "fix": Feature(
@@ -41,6 +42,7 @@ FEATURES: dict[str, Feature] = {
             ("Change", "verify"): "Verify a change of yours, or an agent's.",
         }
     ),
+    "trials": Feature(("child", "explain", "records", "settings", "view"), {"Report": "trials"}),
     "upgrade": Feature(commands={("Change", "upgrade"): "Compare two versions of torch."}),
     "watch": Feature(
         ("records", "report", "view"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from dynalyze.break_cost.records import SettingPrice, prices_of
+from dynalyze.break_cost.records import prices_of
 from dynalyze.files.paths import library_of
-from dynalyze.report import Advice, Finding, Impact, Location, Report
+from dynalyze.report import Advice, Impact, Location, Report
 from dynalyze.report.intervals import Interval
 from dynalyze.report.measurements import Measurement
 from dynalyze.rules.rule import Ranked, Rule
@@ -16,7 +16,6 @@ _DOCS = (
     "https://docs.pytorch.org/docs/main/user_guide/torch_compiler/compile/"
     "programming_model.reducing_guard_overhead.html"
 )
-STAYS = "the graph still breaks here with it"
 
 
 @Rule(
@@ -63,12 +62,6 @@ def break_impact(report: Report, ids: set[str]) -> Impact | None:
     return Impact(ms_per_call=ms, share=share, without_ms=max(0.0, call_ms - ms))
 
 
-def setting_fails(report: Report, ids: set[str]) -> bool:
-    """Whether the setting against these graph breaks was tried and removes none."""
-    trials = [each.tried_for(ids) for each in prices_of(report.measurements)]
-    return any(tried is not None for tried, _ in trials) and not any(removes for _, removes in trials)
-
-
 def costliest_break(measured: Iterable[Measurement]) -> tuple[tuple[Location, Interval] | None, str]:
     """As rules/report_queries.py `costliest_break` says."""
     known = prices_of(measured)
@@ -77,29 +70,3 @@ def costliest_break(measured: Iterable[Measurement]) -> tuple[tuple[Location, In
         return None, next((prices.problem for prices in known), "") or "no prices were measured"
     most = max((each for prices in good for each in prices.breaks), key=lambda each: each.ms.low, default=None)
     return (None if most is None else (most.place, most.ms)), ""
-
-
-def tried_words(report: Report, finding: Finding) -> str:
-    """What came of a setting tried against the graph breaks of a finding; "" if none was."""
-    trials = (each.tried_for(finding.evidence) for each in prices_of(report.measurements))
-    tried, removes = next((trial for trial in trials if trial[0] is not None), (None, False))
-    if tried is None:
-        return ""
-    return setting_words(tried) if removes else f"{setting_name(tried.setting)} was tried: {STAYS}"
-
-
-def setting_words(tried: SettingPrice) -> str:
-    """ "with capture_scalar_outputs = True a call takes 2.20 ms (2.10 to 2.30), 0.90 ms less": measured."""
-    name = setting_name(tried.setting)
-    if tried.ms is None or tried.saved_ms is None:
-        return f"{name} was tried: {tried.problem}"
-    low, value, high = tried.saved_ms.low, tried.saved_ms.value, tried.saved_ms.high
-    differs = low > 0 or high < 0
-    against = f"{milliseconds(abs(value))} {'less' if value > 0 else 'more'}" if differs else "no difference shown"
-    ends = f"{milliseconds(tried.ms.low)} to {milliseconds(tried.ms.high)}"
-    return f"measured with {name}: {milliseconds(tried.ms.value)} a call ({ends}), {against}"
-
-
-def setting_name(statements: str) -> str:
-    """Settings as a sentence names them: "capture_scalar_outputs = True"."""
-    return ", ".join(line.removeprefix("torch._dynamo.config.") for line in statements.splitlines())

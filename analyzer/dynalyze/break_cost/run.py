@@ -17,7 +17,7 @@ from dynalyze.bench.workers import Worker, WorkerFailed
 from dynalyze.break_cost.attribution import CompiledRecord, advise, guards_are_dear
 from dynalyze.break_cost.child import TakeApart
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice, prices_of
-from dynalyze.break_cost.rules import STAYS
+from dynalyze.break_cost.settings import STAYS
 from dynalyze.capture.bench.commands import Check, CompareAnswers
 from dynalyze.events.reading import read_run
 from dynalyze.facts.stacks import Places

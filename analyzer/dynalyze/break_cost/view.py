@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dynalyze.break_cost.records import BreakPrice, GuardPrice, PartKind, Prices, SettingPrice, prices_of
-from dynalyze.break_cost.rules import setting_name
 from dynalyze.render.text.report import line_words
 from dynalyze.render.view.links import Anchors, Index
 from dynalyze.render.view.measurements import Table
@@ -13,6 +12,7 @@ from dynalyze.render.view.page import Section
 from dynalyze.render.view.plots import drawing as draw
 from dynalyze.render.view.plots.drawing import Plot, Rect, Scale, Shape
 from dynalyze.report import Report
+from dynalyze.rules.settings import setting_name
 from dynalyze.text.amounts import count_of, milliseconds, percent
 from dynalyze.text.escape import clipped
 

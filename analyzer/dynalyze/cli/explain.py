@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dynalyze import registry
 from dynalyze.cli.options import (
     Sectioned,
     artifacts_option,
@@ -92,7 +93,9 @@ def explain(context: click.Context, /, **options: Any) -> int:
             if not (target.path or "").endswith(NOTEBOOK):  # A notebook is no file of Python's to change.
                 seen.report.fix_command = same_call(context, "fix")
             if plan is not None:
-                add_bench(seen, target, plan, lambda note: outputs.publish_early(seen.report, note), pool)
+                ready = add_bench(seen, target, plan, lambda note: outputs.publish_early(seen.report, note), pool)
+                for feature in registry.modules("explain") if ready is not None else ():
+                    feature.go_on(seen, ready, pool)
             else:
                 seen.report.answers_unchecked = "--no-bench"
             bench.close()

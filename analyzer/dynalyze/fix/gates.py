@@ -18,11 +18,11 @@ from dynalyze.capture.bench.commands import CompareAnswers
 from dynalyze.capture.bench.protocol import WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.fix.proof import FixState
-from dynalyze.fix.settings import as_python
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation
 from dynalyze.report import Report
 from dynalyze.report.fixes import Evidence
+from dynalyze.rules.settings import as_python
 from dynalyze.text.amounts import count_of
 
 _TRACED = "eager"

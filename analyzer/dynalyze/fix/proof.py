@@ -15,16 +15,11 @@ from dynalyze.capture.bench.commands import Baseline, CheckChange, Load, ReadVal
 from dynalyze.capture.bench.protocol import Answer, Command
 from dynalyze.capture.fixing.records import BaselineResult, CheckRequest, CheckResult, CompiledShare, SourceChange
 from dynalyze.events.reading import read_run
-from dynalyze.facts.breaks import graph_breaks
-from dynalyze.facts.compilations import compilations
-from dynalyze.facts.recompiles import recompiles
-from dynalyze.facts.registry import registry
-from dynalyze.facts.sources import Sources
-from dynalyze.facts.stacks import Places
+from dynalyze.facts.compiled_calls import CompiledCalls, compiled_calls
 from dynalyze.fix.sites import Value
 from dynalyze.fix.source_files import line_before
 from dynalyze.report import GraphBreak
-from dynalyze.report.fixes import CompileCounts, CompiledOperators, Evidence, FixKind, FixStatus
+from dynalyze.report.fixes import CompiledOperators, Evidence, FixKind, FixStatus
 
 DRAWS = 20
 WHOLE_SECONDS = 120.0
@@ -36,14 +31,6 @@ _UNREACHED = re.compile(r"no call runs (.+:\d+), which is changed")
 
 Texts = Mapping[str, str]
 """Sources by the path of their file."""
-
-
-@dataclass
-class CompiledCalls:
-    """What the calls compile with some version of the code."""
-
-    breaks: list[GraphBreak] = field(default_factory=list)
-    counts: CompileCounts = field(default_factory=CompileCounts)
 
 
 @dataclass
@@ -198,10 +185,4 @@ class ChangeProcess:
 
     def _compiled(self, name: str, texts: Texts | None = None) -> CompiledCalls:
         assert self._worker is not None
-        run = read_run(self._worker.folder / name)
-        places, sources = Places(self._folder), Sources(run, texts=texts)
-        compiled = compilations(run, places, sources)
-        breaks = graph_breaks(run, places, sources, registry(self._folder), compiled)
-        again = recompiles(run, compiled, breaks)
-        graphs = sum(1 for each in compiled if each.status in ("compiled", "broken") and each.ops)
-        return CompiledCalls(breaks, CompileCounts(len(breaks), graphs, len(again)))
+        return compiled_calls(read_run(self._worker.folder / name), self._folder, texts)

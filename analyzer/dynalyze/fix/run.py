@@ -23,7 +23,7 @@ from dynalyze.files.temporary import TemporaryFolder
 from dynalyze.fix.gates import Gates, GateVerdict, less_compiled
 from dynalyze.fix.proof import DRAWS, Attempt, ChangeProcess, CheckedChange, FixState, UnchangedCode
 from dynalyze.fix.search import FixSearch, evidence_of, reason_against
-from dynalyze.fix.settings import SettingCandidate, as_python, candidates, gone, merged, no_better, title_of
+from dynalyze.fix.settings import SettingCandidate, candidates, no_better, title_of
 from dynalyze.fix.source_files import changed, is_library, patch_of, patch_of_file, same_break, source_of
 from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.interrupts import how_it_ended
@@ -33,6 +33,7 @@ from dynalyze.render.text.report import line_words
 from dynalyze.report import GraphBreak, Location, Report
 from dynalyze.report.fixes import BranchSide, CompileCounts, Evidence, Fix, Fixed, Unfixed
 from dynalyze.report.measurements import Pair, Speedup
+from dynalyze.rules.settings import as_python, gone, merged
 from dynalyze.text.errors import UsageError
 
 _MOST_ROUNDS = 4

@@ -30,11 +30,12 @@ from dynalyze.fix.proof import (
 )
 from dynalyze.fix.rewriting import proposals
 from dynalyze.fix.rewriting.reads import kept_in_python
-from dynalyze.fix.settings import READS_VALUES, merged, settings_for
+from dynalyze.fix.settings import READS_VALUES, settings_for
 from dynalyze.fix.sites import NoSite, Proposal, Site, Value, walk
 from dynalyze.fix.source_files import Originals, changed_lines, combined, line_before, line_instead_of, same_break
 from dynalyze.report import GraphBreak, Location
 from dynalyze.report.fixes import BranchSide, CompileCounts, CompiledOperators, Equality, Evidence, FixKind
+from dynalyze.rules.settings import merged
 
 _DEEPEST = 8
 """How many breaks one change may lead to that further changes end: behind a break others hide."""

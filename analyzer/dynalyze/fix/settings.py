@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -14,17 +12,15 @@ from dynalyze.rules.recipe import recipe_of
 from dynalyze.rules.recompile_advice import advise
 from dynalyze.rules.recompile_series import gather, spared_by_dynamic
 from dynalyze.rules.rule import recompile_owner
+from dynalyze.rules.settings import ALL_SIZES, merged, read
 from dynalyze.text.amounts import count_of
 
-_CONFIG, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 READS = ("Unsupported Tensor.item()", "Data dependent operator", "Dynamic shape operator", "Data-dependent",
           "Failed to trace builtin operator")  # fmt: skip
 """The types of breaks at which values of tensors are read, or sizes that they decide: as PyTorch's texts begin."""
 READS_SIZES: dict[str, object] = {"capture_dynamic_output_shape_ops": True}
 READS_VALUES: dict[str, object] = {"capture_scalar_outputs": True, **READS_SIZES}
 """What one of them alone leads to is often the other's: a size read from a tensor of unknown size."""
-_ALL_SIZES: dict[str, object] = {"assume_static_by_default": False}
-"""What `torch.compile(..., dynamic=True)` does, for every call of torch.compile in the program."""
 _OF_BREAKS: dict[str, tuple[dict[str, object], ...]] = {
     "Unsupported Tensor.item() call with capture_scalar_outputs=False": ({"capture_scalar_outputs": True},),
     "Dynamic shape operator": (READS_SIZES,),
@@ -49,34 +45,7 @@ def settings_for(broken: GraphBreak) -> Iterator[Proposal]:
 
 def title_of(settings: dict[str, object]) -> str:
     text = "Set " + ", ".join(f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in settings.items())
-    return f"{text}, as dynamic=True of every torch.compile" if settings == _ALL_SIZES else text
-
-
-def as_python(settings: dict[str, object]) -> str:
-    """The lines that set them, to be pasted above the first compile."""
-    functions = [str(each) for value in settings.values() if isinstance(value, list) for each in value]
-    lines = [
-        f"import {module}" for module in dict.fromkeys(each.partition(".")[0] for each in functions if "." in each)
-    ]
-    for name, value in settings.items():
-        if isinstance(value, list):
-            lines += [f"{_CONFIG}{name}.add({function})" for function in value]
-        else:
-            lines.append(f"{'' if name.startswith(_COMPILER) else _CONFIG}{name} = {value!r}")
-    return "\n".join(lines)
-
-
-def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
-    found = dict(one)
-    for name, value in other.items():
-        before = found.get(name)
-        if isinstance(before, list) and isinstance(value, list):
-            found[name] = [*before, *(each for each in value if each not in before)]
-        elif isinstance(before, str) and isinstance(value, str):  # Sources, between commas.
-            found[name] = ",".join(dict.fromkeys([*before.split(","), *value.split(",")]))
-        else:
-            found[name] = value
-    return found
+    return f"{text}, as dynamic=True of every torch.compile" if settings == ALL_SIZES else text
 
 
 def _of_recipe(broken: GraphBreak) -> Iterator[dict[str, object]]:
@@ -92,27 +61,6 @@ def _of_logger(broken: GraphBreak) -> Iterator[dict[str, object]]:
         yield {_IGNORED: [f"logging.Logger.{method}"]}
 
 
-def read(config: str) -> dict[str, object]:
-    """The settings in an advice; none if one of its lines is not a plain setting."""
-    found: dict[str, object] = {}
-    for statement in ast.parse(config).body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
-            name = ast.unparse(statement.targets[0])
-            if not name.startswith((_CONFIG, _COMPILER)):
-                return {}
-            found[name.removeprefix(_CONFIG)] = statement.value.value
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            call = ast.unparse(statement.value.func)
-            functions = [ast.unparse(each) for each in statement.value.args]
-            adds = call.startswith(_CONFIG) and call.endswith(".add")
-            if not adds or functions not in (["print"], ["warnings.warn"]):
-                return {}
-            found[call.removeprefix(_CONFIG).removesuffix(".add")] = functions
-        else:
-            return {}
-    return found
-
-
 @dataclass
 class SettingCandidate:
     """Settings, and the recompiles whose advice names them."""
@@ -124,7 +72,7 @@ class SettingCandidate:
 def candidates(report: Report) -> Iterator[SettingCandidate]:
     """All settings that the advice names together, then, if there are several, each alone; then `dynamic=True`."""
     by_name: dict[str, SettingCandidate] = {}
-    dynamic = SettingCandidate(_ALL_SIZES)
+    dynamic = SettingCandidate(ALL_SIZES)
     free, limited = gather(report)
     for series in [*free, *(group.main for group in limited)]:
         if recompile_owner(series, report) is None:
@@ -145,17 +93,6 @@ def candidates(report: Report) -> Iterator[SettingCandidate]:
         yield dynamic
 
 
-def gone(before: list[Recompile], after: list[Recompile]) -> list[Recompile]:
-    """Those of `before` that are missing `after`; recompiles of the same cause and function stand for each other."""
-    left = Counter(map(_what, after))
-    found = []
-    for each in before:
-        left[_what(each)] -= 1
-        if left[_what(each)] < 0:
-            found.append(each)
-    return found
-
-
 def no_better(before: CompileCounts, after: CompileCounts) -> str:
     """Why settings against recompiles gain nothing; "" if they do."""
     if after.breaks > before.breaks:
@@ -163,7 +100,3 @@ def no_better(before: CompileCounts, after: CompileCounts) -> str:
     if after.recompiles >= before.recompiles:
         return f"{count_of(after.recompiles, 'recompile')} then, {before.recompiles} before"
     return ""
-
-
-def _what(recompile: Recompile) -> tuple[object, ...]:
-    return recompile.location.file, recompile.location.function, recompile.cause, recompile.source

@@ -198,7 +198,7 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
 
 def setting_fails(report: Report, evidence: Iterable[str]) -> bool:
     """Whether running showed that the setting ends nothing here."""
-    return any(each.setting_fails(report, set(evidence)) for each in registry.modules("rules"))
+    return any(each.setting_fails(report, set(evidence)) for each in registry.modules("settings"))
 
 
 BREAK_LIMIT = "max-break-ms"

@@ -17,7 +17,6 @@ from dynalyze.fix.search import FixSearch
 from dynalyze.fix.sites import Proposal, Site, Value
 from dynalyze.fix.source_files import combined
 from dynalyze.report import GraphBreak, Location
-from dynalyze.report.fixes import CompileCounts
 
 PRINT = "Failed to trace builtin operator"
 ITEM = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
@@ -55,7 +54,7 @@ class FakeProver:
         own: dict[Any, Compared] = {"eager": Compared("bitwise"), "traced": Compared("bitwise")}
         found = CheckedChange(own=own, draws=Draws(request.draws, bitwise=request.draws))
         after = self.breaks(text, request.settings)
-        found.after = CompiledCalls(after, CompileCounts(len(after)))
+        found.after = CompiledCalls(after)
         self.found(text, found)
         return found
 
@@ -93,7 +92,7 @@ def different(arm: Literal["eager", "traced"], why: str) -> Callable[[str, Check
 
 def searched(file: Path, prover: FakeProver, *, thorough: bool = False) -> tuple[FixSearch, list[Attempt]]:
     start = prover.breaks(SOURCE, {})
-    baseline = UnchangedCode(CompiledCalls(start, CompileCounts(len(start))))
+    baseline = UnchangedCode(CompiledCalls(start))
     search = FixSearch(prover, baseline, lambda line: None, calls=1, thorough=thorough)  # type: ignore[arg-type]
     return search, list(search.run(start))
 
@@ -102,7 +101,7 @@ def test_a_change_by_which_nothing_compiles_any_more_ends_no_break(file: Path) -
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})
     prover.breaks = lambda text, settings: [] if settings or "max().item()" not in text else start
-    search = FixSearch(prover, UnchangedCode(CompiledCalls(start, CompileCounts(2, 3))), lambda line: None, calls=1)  # type: ignore[arg-type]
+    search = FixSearch(prover, UnchangedCode(CompiledCalls(start, graphs=3)), lambda line: None, calls=1)  # type: ignore[arg-type]
     attempts = list(search.run(start[1:]))
     assert attempts and {each.reason for each in attempts} == {"nothing is compiled then"}
 
@@ -283,7 +282,7 @@ def test_two_changes_of_one_text(one: str, other: str, both: str | None) -> None
 
 def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_path: Path) -> None:
     one, other = str(tmp_path / "one.py"), str(tmp_path / "other.py")
-    nothing = CompiledCalls([], CompileCounts())
+    nothing = CompiledCalls()
     proposed = FixState({one: "x = 2\n", other: "y = 1\n"}, {}, nothing)
     attempt = Attempt(broken(Path(one), 1, PRINT), FixState({one: "x = 1\n"}, {}, nothing), proposed=proposed)
     originals = {one: "x = 1\n", other: "y = 1\n"}
@@ -294,9 +293,7 @@ def test_a_file_that_only_a_later_change_led_to_is_none_that_was_changed(tmp_pat
 def test_a_search_without_time_tries_nothing_and_says_so(file: Path) -> None:
     prover = FakeProver(plain_breaks(file))
     start = prover.breaks(SOURCE, {})
-    search = FixSearch(
-        prover, UnchangedCode(CompiledCalls(start, CompileCounts(2))), lambda line: None, calls=1, seconds=0.0
-    )  # type: ignore[arg-type]
+    search = FixSearch(prover, UnchangedCode(CompiledCalls(start)), lambda line: None, calls=1, seconds=0.0)  # type: ignore[arg-type]
     assert list(search.run(start)) == [] and search.stopped_early and not prover.draws
 
 

@@ -137,6 +137,14 @@ class ChangeChecker:
             self._compile(self._workload)
         return BaselineResult("", not differences(once, again), folder, self._share())
 
+    def compiled_with(self, settings: dict[str, Any]) -> tuple[str, str]:
+        """What the unchanged code compiles with settings of Dynamo: the folder of its events, and what it raises.
+        Raises UnknownSetting.
+        """
+        with self._undone(), self._with(_Change(None, settings)), self._recorded() as folder:
+            raised = self._run(self._workload, self._traced).raised
+        return folder, raised
+
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Any]]:
         """What expressions of some lines were in an eager run."""
         return look(places, lambda: self._run(self._workload, self._eager))

@@ -140,8 +140,8 @@ def short_cost(cost: Impact | None) -> str:
 
 
 def tried_words(report: Report, finding: Finding) -> str:
-    """What a feature found by trying a setting against the facts of a finding; "" where none did."""
-    return next((said for each in registry.modules("rules") if (said := each.tried_words(report, finding))), "")
+    """What features found by trying settings against the facts of a finding; "" where none did."""
+    return ". ".join(said for each in registry.modules("settings") if (said := each.tried_words(report, finding)))
 
 
 def phase_words(phase: str) -> str:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dynalyze.break_cost.records import SettingPrice
-from dynalyze.break_cost.rules import setting_words
+from dynalyze.break_cost.settings import setting_words
 from dynalyze.render.text.report import (
     CAUSE_WORDS,
     COMPILATION_WORDS,

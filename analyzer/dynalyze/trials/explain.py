@@ -1,0 +1,148 @@
+"""Tries what findings advise, as far as settings of torch go, on the recorded calls of a program that was explained.
+
+Traced alone, with eager's kernels: what breaks and what compiles again is decided there, and it takes a fraction of
+compiling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dynalyze.bench.plan import Plan, worker_request
+from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
+from dynalyze.capture.bench import commands
+from dynalyze.capture.events import TorchLoaded
+from dynalyze.events.reading import read_run
+from dynalyze.facts.compiled_calls import CompiledCalls, compiled_calls
+from dynalyze.launch.interrupts import how_it_ended
+from dynalyze.launch.observe import Observed
+from dynalyze.launch.streams import progress_line
+from dynalyze.report import Finding, GraphBreak, Recompile, Report
+from dynalyze.rules.recompile_series import spared_by_dynamic
+from dynalyze.rules.rule import judge
+from dynalyze.rules.settings import ALL_SIZES, as_python, gone, merged, read
+from dynalyze.trials.child import CompileWith
+from dynalyze.trials.records import SettingTrial, SettingTrials
+
+_SHARE = 0.5  # Of what the benchmark may take.
+_MOST_TRIED = 5
+_DYNAMIC = "dynamic=True"
+
+
+@dataclass
+class Advised:
+    """Settings by name, and the ids of what they are advised for."""
+
+    settings: dict[str, object]
+    against: list[str]
+
+
+def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
+    """Add `trials` to the report, if findings name settings that can be tried."""
+    report = seen.report
+    advised = candidates(report, judge(report))
+    torch = seen.log.last(TorchLoaded)
+    if not advised or torch is None:
+        return
+    show, _ = progress_line(pool.streams)
+    show("trying the settings that the advice names")
+    pool.begin(_SHARE * (plan.total or 0.0), lambda: None)
+    found = SettingTrials()
+    try:
+        with pool.worker(worker_request(plan, plan.works[0], plan.first), None) as worker:
+            found.calls = worker.ask(commands.Load()).calls
+            _try_all(report, advised, found, lambda settings: _compiled(worker, torch.folder, settings))
+    except WorkerFailed as failure:
+        found.problem = failure.message
+    except Stopped as stopped:
+        if stopped.reason == "interrupted":
+            report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
+    if found.tried or found.together is not None:
+        setattr(report, "trials", found)  # noqa: B010  a field of this feature: the type checker does not know it
+
+
+def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
+    """What findings name, each setting once, with `dynamic=True` where it is said of sizes."""
+    found: dict[str, Advised] = {}
+    again = {each.id: each for each in report.recompiles}
+    for finding in findings:
+        config = finding.detail.config if finding.detail is not None else ""
+        wanted = [(read(config), finding.evidence)] if config else []
+        if _DYNAMIC in finding.advice:
+            sizes = [each for each in finding.evidence if each in again and spared_by_dynamic(again[each])]
+            wanted.append((ALL_SIZES, sizes))
+        for settings, against in wanted:
+            if settings and against:
+                one = found.setdefault(as_python(settings), Advised(settings, []))
+                one.against += [each for each in against if each not in one.against]
+    return list(found.values())
+
+
+def _try_all(
+    report: Report, advised: list[Advised], found: SettingTrials,
+    compiled: Callable[[dict[str, object]], tuple[CompiledCalls, str]],
+) -> None:  # fmt: skip
+    """All settings at once, then each alone: the first trial says most."""
+    before, raised = compiled({})
+    found.breaks, found.recompiles, found.problem = len(before.breaks), len(before.recompiles), raised
+    every = Advised({}, [])
+    for one in advised:
+        every = Advised(merged(every.settings, one.settings), list(dict.fromkeys([*every.against, *one.against])))
+    for one in [every, *advised[:_MOST_TRIED]] if len(advised) > 1 else advised:
+        if met := [each for each in one.against if _met(report, each, before)]:
+            trial = tried(report, one.settings, met, before, *compiled(one.settings))
+            if one is every:
+                found.together = trial
+            else:
+                found.tried.append(trial)
+
+
+def _compiled(worker: Worker, torch_folder: str, settings: dict[str, object]) -> tuple[CompiledCalls, str]:
+    answer = worker.ask(CompileWith(settings))
+    return compiled_calls(read_run(worker.folder / answer.folder), torch_folder), answer.raised
+
+
+def tried(
+    report: Report,
+    settings: dict[str, object],
+    met: list[str],
+    before: CompiledCalls,
+    after: CompiledCalls,
+    raised: str = "",
+) -> SettingTrial:  # fmt: skip
+    """What came of settings: `met` are ids of the report that the calls meet without them."""
+    breaks = [each for each in report.graph_breaks if each.id in met]
+    left = {_place(each) for each in after.breaks}
+    known = {each.location.at for each in before.breaks}
+    new = list({each.location.at: each.location for each in after.breaks if each.location.at not in known}.values())
+    ended = [each.id for each in breaks if _place(each) not in left]
+    ended += _ended([each for each in report.recompiles if each.id in met], before.recompiles, after.recompiles)
+    return SettingTrial(
+        as_python(settings), met, [] if raised else ended, len(after.breaks), len(after.recompiles), new, raised
+    )
+
+
+def _ended(wanted: list[Recompile], before: list[Recompile], after: list[Recompile]) -> list[str]:
+    """Those that are gone, by id. No more than there are fewer of in their functions: what sets off a recompile in the
+    place of another ends nothing.
+    """
+    functions = {(each.location.file, each.location.function) for each in wanted}
+    was, now = ([each for each in some if (each.location.file, each.location.function) in functions]
+                for some in (before, after))  # fmt: skip
+    if any(each.cause == "limit" for each in wanted) and not any(each.cause == "limit" for each in now):
+        return [each.id for each in wanted]  # More versions than before, and nothing left in eager.
+    return [each.id for each in gone(wanted, now)][: max(0, len(was) - len(now))]
+
+
+def _met(report: Report, name: str, before: CompiledCalls) -> bool:
+    """Whether the recorded calls meet a graph break or a recompile of the report as well."""
+    broken = next((each for each in report.graph_breaks if each.id == name), None)
+    if broken is not None:
+        return _place(broken) in {_place(each) for each in before.breaks}
+    again = [each for each in report.recompiles if each.id == name]
+    return bool(again) and not gone(again, before.recompiles)
+
+
+def _place(broken: GraphBreak) -> tuple[tuple[str, int], str]:
+    return broken.location.at, broken.gb_type

@@ -1,0 +1,41 @@
+"""What came of the settings that findings name: the part of a report on trials."""
+
+from __future__ import annotations
+
+import msgspec
+
+from dynalyze.report.code import Location
+from dynalyze.report.sensitivity import Message, Source, Word
+
+
+class SettingTrial(msgspec.Struct):
+    """What the recorded calls compile with a setting, against what they compile without.
+
+    `setting` are the statements. `against` are the graph breaks and recompiles of the report that it is advised for
+    and that these calls meet, by id, `ended` those of them that are gone. `breaks` and `recompiles` count all that are
+    there with it, of the calls, and `new` are the lines that break with it alone. `problem` says what was raised.
+    """
+
+    setting: Source
+    against: list[Word] = []
+    ended: list[Word] = []
+    breaks: int = 0
+    recompiles: int = 0
+    new: list[Location] = []
+    problem: Message = ""
+
+
+class SettingTrials(msgspec.Struct):
+    """Settings that the advice names, tried on the recorded calls, traced and run by eager's kernels; `together` with
+    all of them at once, where there are several. `calls`, and what they compile as the program is.
+    """
+
+    calls: int = 0
+    breaks: int = 0
+    recompiles: int = 0
+    tried: list[SettingTrial] = []
+    together: SettingTrial | None = None
+    problem: Message = ""
+
+
+FIELDS = {"trials": SettingTrials}

@@ -1,0 +1,57 @@
+"""What trials say of findings: the settings that end what they are advised for, and those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dynalyze.report import Finding, Report
+from dynalyze.rules.settings import ALL_SIZES, as_python, read, setting_name
+from dynalyze.text.amounts import count_of, listed
+from dynalyze.trials.records import SettingTrial, SettingTrials
+
+_DYNAMIC = as_python(ALL_SIZES)
+_MOST_LINES = 2
+
+
+def trials_of(report: Report) -> SettingTrials | None:
+    found: SettingTrials | None = getattr(report, "trials", None)
+    return found
+
+
+def setting_fails(report: Report, ids: set[str]) -> bool:
+    """Whether the setting for these graph breaks and recompiles was tried, and ends none of them."""
+    own = [each for each in _of(report, ids) if each.setting != _DYNAMIC]
+    return bool(own) and not any(ids.intersection(each.ended) for each in own)
+
+
+def tried_words(report: Report, finding: Finding) -> str:
+    """What came of each setting that a finding names; "" where none was tried."""
+    trials, ids = trials_of(report), set(finding.evidence)
+    config = finding.detail.config if finding.detail is not None else ""
+    named = {as_python(read(config)), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
+    if trials is None:
+        return ""
+    said = [_outcome(each, setting_name(each.setting), ids) for each in _of(report, ids) if each.setting in named]
+    whole = trials.together
+    if not said and whole is not None and named.intersection(whole.setting.splitlines()):
+        said = [_outcome(whole, "all the settings named here", ids)] if ids.intersection(whole.against) else []
+    return f"Tried on the {count_of(trials.calls, 'recorded call')}: {'; '.join(said)}" if said else ""
+
+
+def _of(report: Report, ids: Collection[str]) -> list[SettingTrial]:
+    trials = trials_of(report)
+    return [each for each in trials.tried if not set(ids).isdisjoint(each.against)] if trials is not None else []
+
+
+def _outcome(trial: SettingTrial, name: str, ids: set[str]) -> str:
+    """ "with dynamic=True 3 of 4 are gone"."""
+    met, ended = ids.intersection(trial.against), ids.intersection(trial.ended)
+    if trial.problem:
+        return f"{name} raises {trial.problem}"
+    if not ended:
+        return f"{name} ends none of it"
+    lines = listed([each.short for each in trial.new[:_MOST_LINES]])
+    new = f", and the graph breaks at {lines} then" if lines else ""
+    if len(ended) == len(met):
+        return f"with {name} {'it is gone' if len(met) == 1 else f'all {len(met)} are gone'}{new}"
+    return f"with {name} {len(ended)} of {len(met)} are gone{new}"

@@ -1,0 +1,109 @@
+"""What becomes of advice once its settings were tried: records written by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from dynalyze.facts.compiled_calls import CompiledCalls
+from dynalyze.render.text.report import tried_words
+from dynalyze.report import GraphBreak, Location, Recompile, Report
+from dynalyze.rules.rule import judge
+from dynalyze.rules.settings import ALL_SIZES
+from dynalyze.trials.explain import candidates, tried
+from dynalyze.trials.records import SettingTrial, SettingTrials
+from sample_reports import graph_break, recompile, rich_report
+
+SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
+READS = "Unsupported Tensor.item() call with capture_scalar_outputs=False"
+HERE, NEXT = Location("/model.py", 9, 4, "forward"), Location("/model.py", 12, 4, "forward")
+
+
+def reads(where: Location = HERE, name: str = "b1") -> GraphBreak:
+    return graph_break(name, "split", where, gb_type=READS, expression="x.item()")
+
+
+def sized(number: int, **changes: object) -> Recompile:
+    known = {"cause": "shape", "source": "L['x'].size()[0]", "expected": "4", "actual": str(4 + number)}
+    return recompile(f"r{number}", f"0/{number}", **{**known, **changes})
+
+
+def program(*facts: GraphBreak | Recompile) -> Report:
+    report = rich_report()
+    report.graph_breaks = [each for each in facts if isinstance(each, GraphBreak)]
+    report.recompiles = [each for each in facts if isinstance(each, Recompile)]
+    return report
+
+
+def compiled(*facts: GraphBreak | Recompile) -> CompiledCalls:
+    report = program(*facts)
+    return CompiledCalls(report.graph_breaks, report.recompiles)
+
+
+def test_settings_are_taken_from_the_advice_and_dynamic_where_it_says_so() -> None:
+    report = program(reads(), sized(1), sized(2))
+    found = {tuple(each.settings): set(each.against) for each in candidates(report, judge(report))}
+    assert found[("capture_scalar_outputs",)] == {"b1"}
+    assert found[tuple(ALL_SIZES)] == {"r1", "r2"}
+
+
+@pytest.mark.parametrize(
+    ("after", "ended", "new"),
+    [
+        (compiled(), ["b1"], []),
+        (compiled(reads()), [], []),
+        (compiled(reads(NEXT)), ["b1"], [NEXT.line]),
+    ],
+)
+def test_a_break_is_gone_where_its_line_breaks_no_more(after: CompiledCalls, ended: list[str], new: list[int]) -> None:
+    trial = tried(program(reads()), {"capture_scalar_outputs": True}, ["b1"], compiled(reads()), after)
+    assert (trial.ended, [each.line for each in trial.new]) == (ended, new)
+
+
+def test_a_recompile_for_another_reason_in_the_place_of_one_ends_nothing() -> None:
+    report, before = program(sized(1), sized(2)), compiled(sized(1), sized(2))
+    other = compiled(sized(1, cause="symbolic"), sized(2, cause="symbolic"))
+    assert tried(report, ALL_SIZES, ["r1", "r2"], before, other).ended == []
+    fewer = compiled(sized(1, cause="symbolic"))
+    assert len(tried(report, ALL_SIZES, ["r1", "r2"], before, fewer).ended) == 1
+
+
+def test_a_higher_limit_ends_the_limit_though_more_is_compiled() -> None:
+    limit = sized(2, cause="limit")
+    report, before, setting = program(sized(1), limit), compiled(sized(1), limit), {"recompile_limit": 16}
+    assert tried(report, setting, ["r1", "r2"], before, compiled(sized(1), sized(2), sized(3))).ended == ["r1", "r2"]
+    still = compiled(sized(1), sized(2), sized(3, cause="limit"))
+    assert tried(report, setting, ["r1", "r2"], before, still).ended == []
+
+
+def test_what_raises_ends_nothing() -> None:
+    assert tried(program(reads()), {}, ["b1"], compiled(reads()), compiled(), "ValueError: no").ended == []
+
+
+def with_trials(report: Report, *trials: SettingTrial, together: SettingTrial | None = None) -> Report:
+    setattr(report, "trials", SettingTrials(7, 1, 0, list(trials), together))  # noqa: B010  a field of a feature
+    return msgspec.json.decode(msgspec.json.encode(report), type=Report)
+
+
+@pytest.mark.parametrize(
+    ("trial", "stays"),
+    [
+        (SettingTrial(SCALARS, ["b1"], ["b1"]), True),
+        (SettingTrial(SCALARS, ["b1"], []), False),
+        (SettingTrial(SCALARS, ["b1"], problem="ValueError: no"), False),
+        (SettingTrial(SCALARS, ["b7"], []), True),  # Of another finding.
+    ],
+)
+def test_a_setting_that_was_tried_in_vain_is_not_advised(trial: SettingTrial, stays: bool) -> None:
+    findings = [each for each in judge(with_trials(program(reads()), trial)) if "b1" in each.evidence]
+    assert any(each.detail is not None and each.detail.config == SCALARS for each in findings) == stays
+
+
+def test_what_came_of_a_trial_stands_beside_the_finding_that_names_the_setting() -> None:
+    report = with_trials(program(reads()), SettingTrial(SCALARS, ["b1"], ["b1"], new=[NEXT]))
+    said = {each.rule: tried_words(report, each) for each in judge(report) if "b1" in each.evidence}
+    assert "7 recorded calls" in said["graph-break"] and f":{NEXT.line}" in said["graph-break"]
+    whole = with_trials(program(reads()), together=SettingTrial(f"{SCALARS}\nother = 1", ["b1"], ["b1"]))
+    (broken,) = [each for each in judge(whole) if each.rule == "graph-break"]
+    assert "7 recorded calls" in tried_words(whole, broken)
+    assert tried_words(program(reads()), broken) == ""
