@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from program import plain_python
@@ -38,17 +40,37 @@ for n in (5, 6, 7):
 """
 
 
-def test_what_is_told_of_settings_is_what_torch_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "serve.py").write_text(PROGRAM)
+STATIC = """
+import torch
+
+@torch.compile(backend="eager", dynamic=False)
+def sized(x):
+    return (x * 2).sum()
+
+for n in range(5, 17):
+    sized(torch.ones(n, 8))
+"""
+
+
+@pytest.fixture
+def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """`explain` of a program, without its benchmark and with all the time for trials."""
     monkeypatch.chdir(tmp_path)
     start_by_forks(monkeypatch, measures=True)
     monkeypatch.setattr("dynalyze.bench.measure.run_bench", lambda *_args, **_options: Benchmarks())
     monkeypatch.setattr("dynalyze.trials.explain._SHARE", 100.0)
-    assert run(["explain", "serve.py", "--quiet-target", "--json", "r.json"]) == 0
-    report = json.loads((tmp_path / "r.json").read_text())
-    trials = report["trials"]
+
+    def explain(program: str) -> dict[str, Any]:
+        (tmp_path / "serve.py").write_text(program)
+        assert run(["explain", "serve.py", "--quiet-target", "--json", "r.json", "--markdown", "r.md"]) in (0, 1)
+        found: dict[str, Any] = json.loads((tmp_path / "r.json").read_text())
+        return found
+
+    return explain
+
+
+def test_what_is_told_of_settings_is_what_torch_does(explained: Callable[[str], dict[str, Any]]) -> None:
+    trials = explained(PROGRAM)["trials"]
     assert trials["calls"] == 9 and (trials["breaks"], trials["recompiles"]) == (2, 1)
     tried = {each["setting"].rpartition(".")[2]: each for each in trials["tried"]}
     line = PROGRAM.splitlines().index("    while y.numel() > 0:  # breaks next") + 1
@@ -58,10 +80,25 @@ def test_what_is_told_of_settings_is_what_torch_does(
     dynamic = tried["assume_static_by_default = False"]
     assert (dynamic["recompiles"], dynamic["ended"]) == (0, ["r1"])
     assert (trials["together"]["breaks"], trials["together"]["recompiles"]) == (1, 0)
-    said = capfd.readouterr().out
-    assert f"serve.py:{line} then" in " ".join(said.split())
+    assert f"serve.py:{line} then" in " ".join(Path("r.md").read_text().split())
     for each in (scalars, sizes):  # And so says torch of the whole program.
-        (tmp_path / "set.py").write_text(f"import torch\nimport torch._dynamo\n{each['setting']}\n{PROGRAM}")
-        ended = plain_python("set.py", cwd=tmp_path, env={"TORCH_LOGS": "graph_breaks"})
+        Path("set.py").write_text(f"import torch\nimport torch._dynamo\n{each['setting']}\n{PROGRAM}")
+        ended = plain_python("set.py", cwd=Path.cwd(), env={"TORCH_LOGS": "graph_breaks"})
         lines = {int(found) for found in re.findall(r'set\.py", line (\d+), in (?:reads|chooses)\n', ended.stderr)}
         assert len(lines) == each["breaks"]
+
+
+def test_sizes_that_the_program_keeps_static_are_not_tried_dynamic(
+    explained: Callable[[str], dict[str, Any]],
+) -> None:
+    report = explained(STATIC)
+    line = STATIC.splitlines().index('@torch.compile(backend="eager", dynamic=False)') + 1
+    assert [each["line"] for each in report["capture"]["static"]] == [line]
+    (limit,) = [each for each in report["findings"] if each["rule"] == "recompile-limit"]
+    assert f"`dynamic=False` at serve.py:{line}" in limit["advice"]
+    trials = report["trials"]
+    tried = {each["setting"].partition(" ")[0].rpartition(".")[2]: each for each in trials["tried"]}
+    assert set(tried) == {"dynamic_sources", "recompile_limit"}
+    assert tried["dynamic_sources"]["recompiles"] == 0 and len(tried["dynamic_sources"]["ended"]) == 8
+    reached = next(each["id"] for each in report["recompiles"] if each["cause"] == "limit")
+    assert (tried["recompile_limit"]["recompiles"], tried["recompile_limit"]["ended"]) == (11, [reached])

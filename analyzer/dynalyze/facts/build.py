@@ -238,6 +238,8 @@ def _capture(run: RunLog, called: list[Candidate], kind: TargetKind) -> Capture:
     ]
     calls = {(e.file, e.line, e.function): e for _, e in run.all() if isinstance(e, events.CompileCall)}
     capture.left_out = [Location(*place[:2], function=place[2]) for place, call in calls.items() if call.left_out]
+    static = (place for place, call in calls.items() if call.options.get("dynamic") == "False" and not call.left_out)
+    capture.static = [Location(*place[:2], function=place[2]) for place in static]
     if compiled_in_place(run):
         capture.mode = "in_place"
         capture.recorded_calls = sum(row.calls or 0 for row in called if row.compiled)

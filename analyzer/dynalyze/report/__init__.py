@@ -481,7 +481,8 @@ class Capture(msgspec.Struct):
 
     `mode` "in_place": the program compiles nothing, its modules were compiled in its own calls, `recorded_calls` of
     them. "block": it is of a block of the program, by `dynalyze.record()`; the target's `spec` is its place. `left_out`
-    is where the program itself calls torch.compile, which compiled nothing under `--compile`.
+    is where the program itself calls torch.compile, which compiled nothing under `--compile`; `static` where it does
+    with `dynamic=False`.
     """
 
     events: int = 0
@@ -494,6 +495,7 @@ class Capture(msgspec.Struct):
     replayed_calls: int = 0
     outside_effects: list[OutsideEffect] = []
     left_out: list[Location] = []
+    static: list[Location] = []
     notes: list[Message] = []
 
 

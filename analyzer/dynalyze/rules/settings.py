@@ -37,6 +37,14 @@ def read(config: str) -> dict[str, object]:
     return found
 
 
+def apart(named: dict[str, object]) -> list[dict[str, object]]:
+    """The settings of a finding, that of the limit by itself: it is told beside what ends the cause."""
+    return [
+        {name: value for name, value in named.items() if (name == "recompile_limit") is alone}
+        for alone in (False, True)
+    ]
+
+
 def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
     found = dict(one)
     for name, value in other.items():

@@ -21,7 +21,7 @@ from dynalyze.launch.streams import progress_line
 from dynalyze.report import Finding, GraphBreak, Recompile, Report
 from dynalyze.rules.recompile_series import spared_by_dynamic
 from dynalyze.rules.rule import judge
-from dynalyze.rules.settings import ALL_SIZES, as_python, gone, merged, read
+from dynalyze.rules.settings import ALL_SIZES, apart, as_python, gone, merged, read
 from dynalyze.trials.child import CompileWith
 from dynalyze.trials.records import SettingTrial, SettingTrials
 
@@ -67,9 +67,10 @@ def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
     found: dict[str, Advised] = {}
     again = {each.id: each for each in report.recompiles}
     for finding in findings:
-        config = finding.detail.config if finding.detail is not None else ""
-        wanted = [(read(config), finding.evidence)] if config else []
-        if _DYNAMIC in finding.advice:
+        named = read(finding.detail.config) if finding.detail is not None else {}
+        wanted = [(each, finding.evidence) for each in apart(named)]
+        # The program's own `dynamic=False` would overrule that setting.
+        if _DYNAMIC in finding.advice and not report.capture.static:
             sizes = [each for each in finding.evidence if each in again and spared_by_dynamic(again[each])]
             wanted.append((ALL_SIZES, sizes))
         for settings, against in wanted:
@@ -130,8 +131,8 @@ def _ended(wanted: list[Recompile], before: list[Recompile], after: list[Recompi
     functions = {(each.location.file, each.location.function) for each in wanted}
     was, now = ([each for each in some if (each.location.file, each.location.function) in functions]
                 for some in (before, after))  # fmt: skip
-    if any(each.cause == "limit" for each in wanted) and not any(each.cause == "limit" for each in now):
-        return [each.id for each in wanted]  # More versions than before, and nothing left in eager.
+    if len(now) >= len(was) and not any(each.cause == "limit" for each in now):
+        return [each.id for each in wanted if each.cause == "limit"]  # More versions, and nothing left in eager.
     return [each.id for each in gone(wanted, now)][: max(0, len(was) - len(now))]
 
 

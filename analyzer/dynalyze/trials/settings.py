@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dynalyze.report import Finding, Report
-from dynalyze.rules.settings import ALL_SIZES, as_python, read, setting_name
+from dynalyze.rules.settings import ALL_SIZES, apart, as_python, read, setting_name
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.trials.records import SettingTrial, SettingTrials
 
 _DYNAMIC = as_python(ALL_SIZES)
 _MOST_LINES = 2
+_LIMIT = "torch._dynamo.config.recompile_limit"
 
 
 def trials_of(report: Report) -> SettingTrials | None:
@@ -28,7 +29,7 @@ def tried_words(report: Report, finding: Finding) -> str:
     """What came of each setting that a finding names; "" where none was tried."""
     trials, ids = trials_of(report), set(finding.evidence)
     config = finding.detail.config if finding.detail is not None else ""
-    named = {as_python(read(config)), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
+    named = {*map(as_python, apart(read(config))), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
     if trials is None:
         return ""
     said = [_outcome(each, setting_name(each.setting), ids) for each in _of(report, ids) if each.setting in named]
@@ -48,6 +49,8 @@ def _outcome(trial: SettingTrial, name: str, ids: set[str]) -> str:
     met, ended = ids.intersection(trial.against), ids.intersection(trial.ended)
     if trial.problem:
         return f"{name} raises {trial.problem}"
+    if trial.setting.startswith(_LIMIT):
+        return f"with {name} the limit is {'not ' if ended else ''}reached"
     if not ended:
         return f"{name} ends none of it"
     lines = listed([each.short for each in trial.new[:_MOST_LINES]])

@@ -57,6 +57,7 @@ def _rank(base: int, members: list[Recompile]) -> int:
 
 def _changed(series: Series, report: Report) -> Ranked:
     advice = advise(series)
+    advice = msgspec.structs.replace(advice, action=f"{_kept_static(series, report)}{advice.action}")
     if values := history(series, _MOST_VALUES):
         advice = msgspec.structs.replace(advice, action=f"{advice.action} {values}")
     return recompile.finding(
@@ -70,6 +71,14 @@ def _changed(series: Series, report: Report) -> Ranked:
         after=_ended_first(series, report),
         package=series.package,
     )
+
+
+def _kept_static(series: Series, report: Report) -> str:
+    """That the program itself forbids sizes to vary, where one did."""
+    if not (report.capture.static and spared_by_dynamic(series.lead)):
+        return ""
+    places = listed([each.short for each in report.capture.static], _MOST_NAMES)
+    return f"`dynamic=False` at {places} has each size compiled anew: take it out, unless the sizes are few. "
 
 
 def _ended_first(series: Series, report: Report) -> str:
@@ -138,7 +147,7 @@ def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises:
             "visible."
         )
         changed = f"{what_changed(main)}. " if main.lead.source else ""
-        first = "Fix the cause first. "
+        first = f"Fix the cause first. {_kept_static(main, report)}"
         if place and (main.apart is None or main.package):  # Else the advice begins with it.
             first = f"End the break at {place} first: torch compiles this function by itself because of it. "
         action = f"{first}{changed}{advice.action}{_beside(group)}"
