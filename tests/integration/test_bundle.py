@@ -274,6 +274,28 @@ def test_what_a_program_put_into_modules_of_others_is_there_again(patch: str, tm
     assert_same(found, [recorded.seen[0]] * 2)
 
 
+BREAKING = """
+import torch
+class Net(torch.nn.Module):
+    def forward(self, x):
+        x = x * 2
+        print("between")
+        return x + 1
+"""
+
+
+def test_what_torch_puts_into_a_module_of_the_program_is_left_to_torch(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(BREAKING)
+    recorded = record(
+        "import parts\nnet = torch.compile(parts.Net(), backend='eager')\nseen(net(torch.randn(4, 3)))\n", tmp_path
+    )
+    # The rest of a function after a graph break is a global of its module, with a number that another process has too.
+    there = "import sys\nfound['there'] = [name for name in vars(sys.modules['parts']) if 'resume' in name]\n"
+    found = read(recorded, f"{there}{EACH_CALL}")
+    assert found["there"] == []
+    assert_same(found, recorded.seen)
+
+
 # With a stand-in for another object, as web frameworks have them: it answers no question outside of a request.
 TRACKING = """
 class Proxy:

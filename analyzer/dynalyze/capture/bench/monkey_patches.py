@@ -149,7 +149,7 @@ def _in_module(module: types.ModuleType) -> Iterator[MonkeyPatch]:
             if isinstance(value, type) and value.__module__ == home and _found(module, value.__qualname__) is value:
                 for attribute, held in list(vars(value).items()):
                     yield from _under(home, value.__qualname__, attribute, held)
-            if name != "__builtins__":
+            if not name.startswith("__"):  # Builtins, and what Dynamo puts there: `__resume_at_12_0`.
                 yield from _under(home, "", name, value)
             if is_plain_object(value) and not isinstance(value, torch.nn.Module):  # A registry may be an object.
                 for attribute, held in list(vars(value).items()):
