@@ -387,6 +387,8 @@ def connect(
         if file is not None:
             line, function = int(origins[-1]["line"]), original_name(origins[-1]["function"])
             asked[process, event.epoch, event.id] = sources.location(file, line, function)
+    # By function and value: once the compiler makes the constant, after tracing, torch names the call alone.
+    read = {(each.location.at, each.source): asked[each.key] for each in reversed(recompiles) if each.key in asked}
     for recompile in recompiles:
         place = (recompile.process, recompile.epoch)
         # The version that did not fit has made a constant of it, or the new one does: a size that has changed is
@@ -400,6 +402,8 @@ def connect(
         size = next((each for each in found if each is not None), None)
         if size is not None:
             recompile.forced_by = size.location
+            if size.location.at == recompile.location.at:
+                recompile.forced_by = read.get((size.location.at, recompile.source), size.location)
             size.recompiles.append(recompile.id)
         elif recompile.cause == "shape":
             recompile.forced_by = _compared(recompile, sources)

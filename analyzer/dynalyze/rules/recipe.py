@@ -26,6 +26,7 @@ from dynalyze.rules.statement_shapes import (
     chance,
     needing_a_number,
     read_statement,
+    stays_unknown,
 )
 from dynalyze.text.errors import DynalyzeError
 
@@ -219,16 +220,15 @@ _SIZES = "capture_dynamic_output_shape_ops"
 
 
 def config_of(recipe: Recipe, found: GraphBreak) -> str:
-    """The setting of a recipe, "" where it is known to end nothing here: a number that the code below asks for breaks
-    there, as `min(x.item(), 1)` does; a print of a container, or of a float (symbolic once it has changed), stays; and
+    """The setting of a recipe, "" where it is known to end nothing here: a number that an `if` below asks for breaks
+    there; a print of a container, or of a float (symbolic once it has changed), stays; and
     a size that was captured, read into Python on the same line, raises an error as soon as reading is captured too.
     Where the setting takes the method that its example calls, that which the program calls.
     """
     if _REORDERED in recipe.config and _NOT_REORDERED.search(f"{found.explanation}\n{found.context}"):
         return ""
     code = read_statement(found.block, found.expression)
-    compares = {getattr(each.func, "id", "") for each in code.around[1:] if isinstance(each, ast.Call)} & {"min", "max"}
-    if _SCALARS in recipe.config and (compares or needing_a_number(code)):
+    if _SCALARS in recipe.config and stays_unknown(code):
         return ""
     if _SIZES in recipe.config and any(getattr(each, "attr", "") in ("item", "tolist") for each in code.around):
         return ""
@@ -278,13 +278,20 @@ def reasons_without_recipe() -> dict[str, str]:
     return found
 
 
+_KEPT = (
+    "Where the result is only summed or counted, keep the shape in its place: set what a mask leaves out to zero with "
+    "`torch.where`. A list of edges, boxes or rows that goes on is another one with zeros in it."
+)
+
+
 def fill(action: str, expression: str | None, code: Statement | None = None) -> str:
     """Put the user's own source expression into an action, on one line and cut to a readable length; what `chance`
     makes of a decision by a random number; and the code `{below}` that needs a number, or `{sized}` that asks for a
     size.
     """
     written = code or Statement()
-    below = {"below": needing_a_number(written), "sized": asking_for_size(written)}
+    kept = "" if "unique" in (expression or "") else _KEPT
+    below = {"below": needing_a_number(written), "sized": asking_for_size(written), "kept": kept}
     for name, words in {**chance(written), **below}.items():
         action = action.replace(f"{{{name}}}", words)
     line = _MANAGER.sub(r"\1", " ".join((expression or "").split()))

@@ -357,22 +357,42 @@ def needing_a_number(written: Statement) -> str:
 
 def asking_for_size(written: Statement) -> str:
     """The decisions below on what a line made, for texts: they break once its size is allowed. "" where there are none:
-    "`if rows.numel() == 0` below asks about it and breaks next: ... ".
+    "`if rows.numel() == 0` below asks how many there are, and would break next ...".
     """
     made = {each.id for each in ast.walk(written.target or ast.Pass()) if isinstance(each, ast.Name)}
-    asked = [
-        f"`if {ast.unparse(each.test)}`"
-        for each in written.following
-        if isinstance(each, ast.If)
-        and made.intersection(name.id for name in ast.walk(each.test) if hasattr(name, "id"))
-    ]
+    asked = [each for each in written.following if isinstance(each, ast.If) and made & _names_in(each.test)]
     if not asked:
         return ""
-    asks, what = ("asks", "it") if len(asked) == 1 else ("ask", "them")
+    tests = [f"`if {ast.unparse(each.test)}`" for each in asked[:3]]
+    ways = ""
+    if empty := [test for test, each in zip(tests, asked, strict=False) if _asks_for_none(each.test)]:
+        ways = f" Leave {listed(empty)} out where nothing comes of none."
+    if cut := next((each for one in asked for each in map(_first_of, one.body) if each), ""):
+        ways += f" `{cut}` needs no `if`: a slice past the end takes what there is."
+    asks = "asks" if len(asked) == 1 else "ask"
     return (
-        f"{listed(asked[:3])} below {asks} how many there are, and would break next or raise an error with the setting "
-        f"alone: leave {what} out where nothing comes of none. "
+        f"{listed(tests)} below {asks} how many there are, and would break next or raise an error with the setting "
+        f"alone.{ways} "
     )
+
+
+def _asks_for_none(test: ast.expr) -> bool:
+    """`not len(rows)`, `rows.numel() == 0`, `rows.shape[0] < 1`."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.Lt):
+        return ast.unparse(test.comparators[0]) == ("0" if isinstance(test.ops[0], ast.Eq) else "1")
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+
+
+def _first_of(statement: ast.stmt) -> str:
+    """The slice in `rows = rows[:cap]`, or the first of several; "" where it is something else."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
+    cut = first.slice if isinstance(first, ast.Subscript) else None
+    return ast.unparse(first) if first is not None and isinstance(cut, ast.Slice) and cut.lower is None else ""
+
+
+def _names_in(part: ast.AST | None) -> set[str]:
+    return set() if part is None else {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
 
 
 def _decides(found: ast.stmt, following: list[ast.stmt]) -> bool:
@@ -391,19 +411,50 @@ def _asked_for(written: Statement) -> list[ast.stmt]:
     """The statements below in which the variable steers Python, makes text or leaves: there a tensor breaks again, or
     is something else.
     """
-    name = written.target.id if isinstance(written.target, ast.Name) else ""
+    names = {written.target.id} if isinstance(written.target, ast.Name) else set()
 
     def uses(part: ast.AST | None) -> bool:
-        return part is not None and any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(part))
+        return not names.isdisjoint(_names_in(part))
 
     def asks(part: ast.AST) -> bool:
         if isinstance(part, ast.If | ast.While | ast.IfExp | ast.Assert):
             return uses(part.test)
         if isinstance(part, ast.Slice | ast.FormattedValue):
             return uses(part)
-        return isinstance(part, ast.Call) and called(part) in _WANT_NUMBERS and any(map(uses, part.args))
+        if not isinstance(part, ast.Call) or not any(map(uses, part.args)):
+            return False
+        return called(part) in _WANT_NUMBERS or ast.unparse(part.func).startswith("math.")
 
-    return [each for each in written.following if any(map(asks, ast.walk(each)))]
+    found: list[ast.stmt] = []
+    for each in written.following:
+        if any(map(asks, ast.walk(each))):
+            found.append(each)
+        elif isinstance(each, ast.Assign) and _is_number(each.value) and uses(each.value):
+            names |= {name for target in each.targets for name in _names_in(target)}
+    return found
+
+
+def _is_number(value: ast.expr) -> bool:
+    """`min(3 * n, most)`, as `n` is."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func) in ("min", "max", "int", "round")
+
+
+_UNDECIDED = ("range", "print", "str", "split", "linspace", "divmod")
+_UNDECIDED_OF_MATH = ("exp", "expm1", "log", "log10", "log1p", "pow", "isnan", "isinf", "isfinite")
+"""What torch 2.13 cannot do with a number that it captured: each was tried. `min`, `topk`, `arange`, a slice it can."""
+
+
+def stays_unknown(written: Statement) -> bool:
+    """Whether the code asks for a number in a way that torch cannot follow once it has captured it."""
+
+    def stops(part: ast.AST) -> bool:
+        if not isinstance(part, ast.Call):
+            return isinstance(part, ast.If | ast.While | ast.IfExp)
+        name, of_math = called(part), ast.unparse(part.func).startswith("math.")
+        return name in (_UNDECIDED_OF_MATH if of_math else _UNDECIDED)
+
+    below = (part for each in _asked_for(written) for part in ast.walk(each))
+    return any(map(stops, [*written.around[1:], *below]))
 
 
 def _reads(written: Statement) -> bool:

@@ -21,9 +21,10 @@ from dynalyze.launch.streams import progress_line
 from dynalyze.report import Finding, GraphBreak, Recompile, Report
 from dynalyze.rules.recompile_series import spared_by_dynamic
 from dynalyze.rules.rule import judge
-from dynalyze.rules.settings import ALL_SIZES, apart, as_python, gone, merged, read
+from dynalyze.rules.settings import ALL_SIZES, as_python, gone, merged
 from dynalyze.trials.child import CompileWith
 from dynalyze.trials.records import SettingTrial, SettingTrials
+from dynalyze.trials.settings import named_by
 
 _SHARE = 0.5  # Of what the benchmark may take.
 _MOST_TRIED = 5
@@ -58,7 +59,7 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     except Stopped as stopped:
         if stopped.reason == "interrupted":
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
-    if found.tried or found.together is not None:
+    if found.tried:
         setattr(report, "trials", found)  # noqa: B010  a field of this feature: the type checker does not know it
 
 
@@ -67,8 +68,7 @@ def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
     found: dict[str, Advised] = {}
     again = {each.id: each for each in report.recompiles}
     for finding in findings:
-        named = read(finding.detail.config) if finding.detail is not None else {}
-        wanted = [(each, finding.evidence) for each in apart(named)]
+        wanted = [(each, finding.evidence) for each in named_by(finding)]
         # The program's own `dynamic=False` would overrule that setting.
         if _DYNAMIC in finding.advice and not report.capture.static:
             sizes = [each for each in finding.evidence if each in again and spared_by_dynamic(again[each])]
@@ -84,19 +84,17 @@ def _try_all(
     report: Report, advised: list[Advised], found: SettingTrials,
     compiled: Callable[[dict[str, object]], tuple[CompiledCalls, str]],
 ) -> None:  # fmt: skip
-    """All settings at once, then each alone: the first trial says most."""
+    """Each setting alone, then all that end something at once."""
     before, raised = compiled({})
     found.breaks, found.recompiles, found.problem = len(before.breaks), len(before.recompiles), raised
-    every = Advised({}, [])
-    for one in advised:
-        every = Advised(merged(every.settings, one.settings), list(dict.fromkeys([*every.against, *one.against])))
-    for one in [every, *advised[:_MOST_TRIED]] if len(advised) > 1 else advised:
+    every: dict[str, object] = {}
+    for one in advised[:_MOST_TRIED]:
         if met := [each for each in one.against if _met(report, each, before)]:
-            trial = tried(report, one.settings, met, before, *compiled(one.settings))
-            if one is every:
-                found.together = trial
-            else:
-                found.tried.append(trial)
+            found.tried.append(tried(report, one.settings, met, before, *compiled(one.settings)))
+            every = merged(every, one.settings) if found.tried[-1].ended else every
+    met = list(dict.fromkeys(each for trial in found.tried if trial.ended for each in trial.against))
+    if sum(bool(trial.ended) for trial in found.tried) > 1:
+        found.together = tried(report, every, met, before, *compiled(every))
 
 
 def _compiled(worker: Worker, torch_folder: str, settings: dict[str, object]) -> tuple[CompiledCalls, str]:

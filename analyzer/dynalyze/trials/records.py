@@ -27,7 +27,7 @@ class SettingTrial(msgspec.Struct):
 
 class SettingTrials(msgspec.Struct):
     """Settings that the advice names, tried on the recorded calls, traced and run by eager's kernels; `together` with
-    all of them at once, where there are several. `calls`, and what they compile as the program is.
+    all that end something, where there are several. `calls`, and what they compile as the program is.
     """
 
     calls: int = 0

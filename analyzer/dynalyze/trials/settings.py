@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from dynalyze.report import Finding, Report
@@ -11,6 +12,7 @@ from dynalyze.trials.records import SettingTrial, SettingTrials
 
 _DYNAMIC = as_python(ALL_SIZES)
 _MOST_LINES = 2
+_IN_WORDS = re.compile(r"torch\._dynamo\.config\.\w+ = \w+")
 _LIMIT = "torch._dynamo.config.recompile_limit"
 
 
@@ -25,17 +27,19 @@ def setting_fails(report: Report, ids: set[str]) -> bool:
     return bool(own) and not any(ids.intersection(each.ended) for each in own)
 
 
+def named_by(finding: Finding) -> list[dict[str, object]]:
+    """The settings of a finding, or those in torch's own words, each as it is tried."""
+    config = finding.detail.config if finding.detail is not None else ""
+    return apart(read(config or "\n".join(_IN_WORDS.findall(finding.advice))))
+
+
 def tried_words(report: Report, finding: Finding) -> str:
     """What came of each setting that a finding names; "" where none was tried."""
     trials, ids = trials_of(report), set(finding.evidence)
-    config = finding.detail.config if finding.detail is not None else ""
-    named = {*map(as_python, apart(read(config))), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
+    named = {*map(as_python, named_by(finding)), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
     if trials is None:
         return ""
-    said = [_outcome(each, setting_name(each.setting), ids) for each in _of(report, ids) if each.setting in named]
-    whole = trials.together
-    if not said and whole is not None and named.intersection(whole.setting.splitlines()):
-        said = [_outcome(whole, "all the settings named here", ids)] if ids.intersection(whole.against) else []
+    said = [_outcome(each, trials, ids) for each in _of(report, ids) if each.setting in named]
     return f"Tried on the {count_of(trials.calls, 'recorded call')}: {'; '.join(said)}" if said else ""
 
 
@@ -44,9 +48,9 @@ def _of(report: Report, ids: Collection[str]) -> list[SettingTrial]:
     return [each for each in trials.tried if not set(ids).isdisjoint(each.against)] if trials is not None else []
 
 
-def _outcome(trial: SettingTrial, name: str, ids: set[str]) -> str:
+def _outcome(trial: SettingTrial, trials: SettingTrials, ids: set[str]) -> str:
     """ "with dynamic=True 3 of 4 are gone"."""
-    met, ended = ids.intersection(trial.against), ids.intersection(trial.ended)
+    met, ended, name = ids.intersection(trial.against), ids.intersection(trial.ended), setting_name(trial.setting)
     if trial.problem:
         return f"{name} raises {trial.problem}"
     if trial.setting.startswith(_LIMIT):
@@ -55,6 +59,8 @@ def _outcome(trial: SettingTrial, name: str, ids: set[str]) -> str:
         return f"{name} ends none of it"
     lines = listed([each.short for each in trial.new[:_MOST_LINES]])
     new = f", and the graph breaks at {lines} then" if lines else ""
+    if trial.recompiles > trials.recompiles:
+        new += f", with {trial.recompiles:,} recompiles in place of {trials.recompiles:,}"
     if len(ended) == len(met):
         return f"with {name} {'it is gone' if len(met) == 1 else f'all {len(met)} are gone'}{new}"
     return f"with {name} {len(ended)} of {len(met)} are gone{new}"

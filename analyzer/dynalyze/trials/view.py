@@ -24,7 +24,7 @@ def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
 
 
 class TrialsView:
-    """The calls as they are, with all settings, and with each. `whole` are the statements of all."""
+    """The calls as they are, with each setting, and with all that end something, whose statements are `whole`."""
 
     def __init__(self, trials: SettingTrials) -> None:
         self.calls = count_of(trials.calls, "recorded call")
@@ -36,10 +36,10 @@ class TrialsView:
 
 
 def _rows(trials: SettingTrials) -> Iterator[list[str]]:
-    if trials.together is not None:
-        yield _row("all of them", trials.together)
     for each in trials.tried:
         yield _row(setting_name(each.setting), each)
+    if trials.together is not None:
+        yield _row("those that end something", trials.together)
 
 
 def _row(name: str, trial: SettingTrial) -> list[str]:

@@ -30,7 +30,7 @@ from dynalyze.rules.recipe import (
     setting_of,
 )
 from dynalyze.rules.rule import Rule, judge, rules
-from dynalyze.rules.statement_shapes import read_statement
+from dynalyze.rules.statement_shapes import needing_a_number, read_statement
 from dynalyze.text.errors import DynalyzeError
 from sample_reports import empty_report
 
@@ -396,11 +396,37 @@ def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
     item, count, bins = "n = x.item()", "c = torch.bincount(x)", "aten.bincount.default"
     assert "capture_scalar_outputs" in config(ITEM, f"{item}\nreturn x * n", "x.item()")
     assert config(ITEM, f"{item}\nif n > 1:\n    print(n)", "x.item()") == "", "the `if` breaks then"
-    assert config(ITEM, "p = math.exp(min(loss.item(), 20))", "loss.item()") == "", "so does `min`"
+    for below in (
+        "for i in range(n):\n    x = x + i",
+        "y = math.log(n)",
+        "a = x.split(n)",
+        "k = max(n, 1)\nif k > 2: x = -x",
+    ):
+        assert config(ITEM, f"{item}\n{below}", "x.item()") == "", "torch was asked: it cannot"
+    for below in ("k = min(3 * n, 9)\ny = x.topk(k)", "y = x[:n]", "y = torch.arange(n)", "assert n > 1"):
+        assert "capture_scalar_outputs" in config(ITEM, f"{item}\n{below}", "x.item()"), "and this it can"
+    assert config(ITEM, "p = math.exp(min(loss.item(), 20))", "loss.item()") == "", "so does `exp`"
     assert "capture_dynamic" in config(SHAPE, count, "torch.bincount(x)", bins)
     assert config(SHAPE, f"{count}.tolist()", "torch.bincount(x)", bins) == "", "with both captured torch raises"
     assert config(BUILTIN, "print(n)", "print(n)", "builtin print", "argument types ['float']") == ""
     assert config(BUILTIN, "print(s)", "print(s)", "builtin print", "argument types ['str', 'tuple']") == ""
+
+
+def test_a_slice_that_needs_no_decision_is_told_and_only_emptiness_is_left_out() -> None:
+    def said(below: str) -> str:
+        return fill("{sized}", "x", read_statement(f"rows = torch.where(c)[0]\n{below}", "torch.where(c)"))
+
+    cut = said("if rows.numel() > most:\n    rows, other = rows[:most], other[:most]")
+    assert "`if rows.numel() > most`" in cut and "`rows[:most]` needs no `if`" in cut and "eave" not in cut
+    assert "eave `if len(rows) == 0` out" in said("if len(rows) == 0:\n    y = y * 0")
+    assert "eave" not in said("if len(rows) > 3:\n    y = y * 0")
+
+
+def test_what_is_computed_of_a_number_needs_it_too() -> None:
+    code = read_statement("n = int(p.sum())\nk = min(3 * n, 9)\nhard, _ = x.topk(k)", "int(p.sum())")
+    assert "x.topk(k)" in needing_a_number(code)
+    computed = read_statement("n = int(p.sum())\ny = x * n\nz = y.view(4, 2)", "int(p.sum())")
+    assert needing_a_number(computed) == "", "a tensor is no number"
 
 
 def test_a_line_of_pythons_own_library_is_told_at_the_line_that_leads_there() -> None:

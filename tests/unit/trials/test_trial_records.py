@@ -80,8 +80,8 @@ def test_what_raises_ends_nothing() -> None:
     assert tried(program(reads()), {}, ["b1"], compiled(reads()), compiled(), "ValueError: no").ended == []
 
 
-def with_trials(report: Report, *trials: SettingTrial, together: SettingTrial | None = None) -> Report:
-    setattr(report, "trials", SettingTrials(7, 1, 0, list(trials), together))  # noqa: B010  a field of a feature
+def with_trials(report: Report, *trials: SettingTrial) -> Report:
+    setattr(report, "trials", SettingTrials(7, 1, 0, list(trials)))  # noqa: B010  a field of a feature
     return msgspec.json.decode(msgspec.json.encode(report), type=Report)
 
 
@@ -103,7 +103,7 @@ def test_what_came_of_a_trial_stands_beside_the_finding_that_names_the_setting()
     report = with_trials(program(reads()), SettingTrial(SCALARS, ["b1"], ["b1"], new=[NEXT]))
     said = {each.rule: tried_words(report, each) for each in judge(report) if "b1" in each.evidence}
     assert "7 recorded calls" in said["graph-break"] and f":{NEXT.line}" in said["graph-break"]
-    whole = with_trials(program(reads()), together=SettingTrial(f"{SCALARS}\nother = 1", ["b1"], ["b1"]))
-    (broken,) = [each for each in judge(whole) if each.rule == "graph-break"]
-    assert "7 recorded calls" in tried_words(whole, broken)
+    more = with_trials(program(reads()), SettingTrial(SCALARS, ["b1"], ["b1"], recompiles=9))
+    (broken,) = [each for each in judge(more) if each.rule == "graph-break"]
+    assert "9 recompiles" in tried_words(more, broken)
     assert tried_words(program(reads()), broken) == ""

@@ -102,6 +102,15 @@ _OLD = {
 }  # fmt: skip
 # Where Dynamo keeps what stands in graphs for NumPy's functions.
 _NUMPY = "torch._dynamo.utils"
+_OF_NUMPY = re.compile(r"<original (?P<name>\w+)>")
+_DRAWN = "Draw before the compiled function and pass the result in, or draw with torch (`torch.randint`, `torch.rand`)"
+_IN_TORCH = {
+    "wrapped_getitem": "Keep this array as a tensor, made once (a buffer of the module), and index that",
+    **dict.fromkeys(("rand", "randint", "randn", "random", "uniform", "normal", "choice", "permutation"), _DRAWN),
+}
+_IN_PYTHON = (
+    "Compute a number with Python's `math` instead of NumPy (`math.ceil`, `math.sqrt`), and an array with torch"
+)
 _MARKED = "marked = torch._inductor.config.unsafe_marked_cacheable_functions"
 _AUTOCAST = [f"torch.amp.autocast_mode._{way}_autocast" for way in ("enter", "exit")]
 
@@ -126,10 +135,9 @@ def _step(reason: BypassReason, bypass: CacheBypass, setting: str) -> str:
             f"no cache knows the old constructor `torch.{found['name']}`."
         )
     if found is not None and found["module"] == _NUMPY:
-        return (
-            "Compute this number with Python's `math` instead of NumPy (`math.ceil`, `math.sqrt`, `math.prod`): Dynamo "
-            "makes operations of NumPy's calls, and no cache knows them."
-        )
+        called = _OF_NUMPY.search(bypass.said)
+        way = _IN_TORCH.get(called["name"] if called else "", _IN_PYTHON)
+        return f"{way}: Dynamo makes operations of NumPy's calls, and no cache knows them."
     if found is not None and setting:
         return "If it depends on nothing but its arguments, allow it by the setting."
     return STEPS[reason]

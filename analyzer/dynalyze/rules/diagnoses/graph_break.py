@@ -278,7 +278,12 @@ def _from_torch(found: GraphBreak, report: Report) -> Advice:
     of its kind, so what it leaves is said to be open; one that was tried here in vain is left out.
     """
     fails = setting_fails(report, [found.id])
-    hints = [hint for hint in found.hints if not (fails and "torch._dynamo.config." in hint)]
+    logs = re.search(r"\b(?:print|warn\w*)\b", found.context) is not None
+    hints = [
+        hint
+        for hint in found.hints
+        if not (fails and "torch._dynamo.config." in hint) and (logs or "reorderable_logging_functions" not in hint)
+    ]
     telling = [hint for hint in hints if not hint.startswith(_GENERIC_HINTS)]
     action = " ".join(" ".join(hint.split()) for hint in telling or hints)
     if fails and not telling:

@@ -57,7 +57,7 @@ def _rank(base: int, members: list[Recompile]) -> int:
 
 def _changed(series: Series, report: Report) -> Ranked:
     advice = advise(series)
-    advice = msgspec.structs.replace(advice, action=f"{_kept_static(series, report)}{advice.action}")
+    advice = msgspec.structs.replace(advice, action=f"{advice.action}{_kept_static(series, report)}")
     if values := history(series, _MOST_VALUES):
         advice = msgspec.structs.replace(advice, action=f"{advice.action} {values}")
     return recompile.finding(
@@ -78,7 +78,7 @@ def _kept_static(series: Series, report: Report) -> str:
     if not (report.capture.static and spared_by_dynamic(series.lead)):
         return ""
     places = listed([each.short for each in report.capture.static], _MOST_NAMES)
-    return f"`dynamic=False` at {places} has each size compiled anew: take it out, unless the sizes are few. "
+    return f" `dynamic=False` at {places} has each size compiled anew: take it out, unless the sizes are few."
 
 
 def _ended_first(series: Series, report: Report) -> str:
@@ -147,10 +147,10 @@ def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises:
             "visible."
         )
         changed = f"{what_changed(main)}. " if main.lead.source else ""
-        first = f"Fix the cause first. {_kept_static(main, report)}"
+        first = "Fix the cause first. "
         if place and (main.apart is None or main.package):  # Else the advice begins with it.
             first = f"End the break at {place} first: torch compiles this function by itself because of it. "
-        action = f"{first}{changed}{advice.action}{_beside(group)}"
+        action = f"{first}{changed}{advice.action}{_kept_static(main, report)}{_beside(group)}"
         if main.package:
             dynamic = "compile with `torch.compile(..., dynamic=True)`, or " if spared_by_dynamic(main.lead) else ""
             action = (

@@ -203,7 +203,8 @@ def advise(series: Series) -> Advice:
     apart = series.apart
     if apart is not None and series.package and library_of(apart.location.file):
         apart = None  # Nobody can end that one either.
-    if apart is not None and adviser is not values.left_over:
+    # What a first call makes is missing in it, whatever it is compiled with.
+    if apart is not None and adviser is not values.left_over and not _was_not_there(lead):
         action = f"{advice.action[0].lower()}{advice.action[1:]}" if advice.action[1].islower() else advice.action
         first = f"End the break at {apart.location.short} ({apart.id}) first, and run this again"
         advice = msgspec.structs.replace(

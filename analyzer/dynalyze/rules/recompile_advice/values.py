@@ -153,11 +153,14 @@ def attribute(series: Series, source: Expression) -> Advice:
 
 def _grows(series: Series, name: str) -> bool:
     """Whether a number grew with the inputs, by more than a counter does: each was larger than the one before it, or a
-    line asks whether it is large enough.
+    line asks whether it is large enough. What a line adds to is a counter.
     """
+    line = series.lead.read_at.code or "" if series.lead.read_at is not None else ""
+    if re.search(rf"\b{re.escape(name)} *\+=", line):
+        return False
     values = [int(each) for each in series.values if each.isdecimal()]
     asks = re.compile(rf"[<>]=? *[\w.]*\b{re.escape(name)}\b|\b{re.escape(name)} *[<>]")
-    if series.lead.read_at is not None and asks.search(series.lead.read_at.code or ""):
+    if asks.search(line):
         values = sorted(set(values))
     steps = [b - a for a, b in itertools.pairwise(values)] if len(values) > 2 else []
     return bool(steps) and min(steps) > 0 and max(steps) > 1
@@ -343,8 +346,9 @@ def container(series: Series, source: Expression) -> Advice:
         )
     if series.lead.result_of is not None:
         return Advice(
-            f"Have `{held}` give as many in every call: it runs at the graph break at "
-            f"{series.lead.result_of.short}, and the code after that takes each of them for an argument.",
+            f"Compute `{held}` before the call and pass it in as one tensor, or have it give as many in every call: "
+            f"it runs at the graph break at {series.lead.result_of.short}, and what follows takes each of them for "
+            "an argument.",
             "How many there are is built into the compiled code, so each number is compiled by itself.",
         )
     line = series.lead.read_at
@@ -364,7 +368,8 @@ def container(series: Series, source: Expression) -> Advice:
         return filled
     return Advice(
         f"Give `{held}` the same entries in every call: fill what is missing, or stack the tensors of a list into one "
-        "whose first dimension may vary. Where only a few sets of entries come, warm up each of them.",
+        "whose first dimension may vary; go through what are no tensors before the call. Where only a few sets of "
+        "entries come, warm up each of them.",
         "The compiled code goes through a container entry by entry, so its length and its keys are built in.",
     )
 
@@ -473,9 +478,23 @@ def ends_a_loop(series: Series, source: Expression) -> bool:
     return re.search(rf"\brange\([^()]*{re.escape(source.shown)}\b", code) is not None
 
 
+# Each was given a number, of which Inductor makes a constant, and a tensor, which it compiles once. `add(alpha=...)`,
+# `addcmul(value=...)`, `dropout`, `leaky_relu`, `layer_norm` and attention break the graph at a tensor.
+_TAKES_TENSORS = re.compile(r"\b(lerp_?|clamp_?|pow_?|full|full_like|quantile|masked_fill_?)\(")
+
+
 def needed(series: Series, source: Expression) -> Advice:
     """A number that a line makes a constant, also where torch had made it dynamic."""
-    line = series.place
+    line = series.forced_by or next((each.read_at for each in series.members if each.read_at), series.place)
+    operator = _TAKES_TENSORS.search(line.code or "")
+    if operator is not None and _kind(series.lead.expected) == "float":
+        return Advice(
+            f"Pass `{source.argument}` as a tensor, `torch.tensor({source.argument})`: `{operator[1]}` at {line.short} "
+            "takes one.",
+            f"{_CONSTANT} Of a float that changed Dynamo makes a number that may vary, and the compiler a constant "
+            "again where an operator takes it as a number, with `dynamic=True` too.",
+            source.passed_as(f"torch.tensor({source.argument})"),
+        )
     indexed = re.search(rf"\w\[{re.escape(source.argument)}\]", line.code or "")
     table = " Where it is an index into a list of numbers, one into `torch.tensor([...])` may vary." if indexed else ""
     return Advice(
