@@ -165,6 +165,19 @@ def findings(report: Report) -> list[Finding]:
     return found_by(report, "cache-bypass")
 
 
+@pytest.mark.parametrize(
+    ("original", "way"),
+    [("randint", "torch.randint"), ("wrapped_getitem", "buffer"), ("ceil", "math.ceil")],
+)
+def test_each_kind_of_call_of_numpy_has_its_way(original: str, way: str) -> None:
+    said = (
+        f"Unsupported call_function target <Wrapped function <original {original}>>. \n "
+        f"Function module: torch._dynamo.utils, \nFunction name: wrapped_{original}"
+    )
+    (found,) = findings(report_of(start("0/0"), bypass(said, "autograd"), end("0/0")))
+    assert way in found.advice
+
+
 def read_bypass(name: str, payload: Any) -> CacheBypassed:
     text = payload if isinstance(payload, str) else json.dumps(payload)
     event = TraceRecords().read({"artifact": {"name": name}, "frame_id": 0, "frame_compile_id": 0}, text)

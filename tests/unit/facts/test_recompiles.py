@@ -344,6 +344,18 @@ def test_without_such_a_line_the_compiled_function_is_named(stack: list[Frame]) 
     assert judged(fixed(stack=stack))[0] == []
 
 
+def test_a_number_that_the_compiler_makes_constant_is_told_at_the_line_that_read_it() -> None:
+    # GIVEN a function under a decorator: after tracing, torch names the call alone, once the line was known
+    number = {"sources": ["args[0]"], "stack": [MAIN, frame(10)]}
+    _, (first, second) = judged(
+        start(), end(),
+        start("0/1"), again(f"0/0: args[0] == 0.25  # a.lerp_(b, p)  # {MODEL}:14 in step", "0/1"), end("0/1"),
+        fixed("0/1", "0.5", **number),
+        start("0/2"), again("0/1: args[0] == 0.5  # (_dynamo/output_graph.py:3 in f)", "0/2"), end("0/2"),
+    )  # fmt: skip
+    assert [each.forced_by and each.forced_by.line for each in (first, second)] == [14, 14]
+
+
 COMPARES = """def forward(x, y):
     n = y.shape[0] == 7
     if {}:

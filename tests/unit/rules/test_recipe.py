@@ -422,6 +422,12 @@ def test_a_slice_that_needs_no_decision_is_told_and_only_emptiness_is_left_out()
     assert "eave" not in said("if len(rows) > 3:\n    y = y * 0")
 
 
+def test_of_different_values_nothing_is_masked() -> None:
+    recipe = find_by_id("dynamic-shape")
+    assert recipe is not None
+    assert "torch.where" not in fill(recipe.action, "torch.unique(x)") and "torch.where" in fill(recipe.action, "x[m]")
+
+
 def test_what_is_computed_of_a_number_needs_it_too() -> None:
     code = read_statement("n = int(p.sum())\nk = min(3 * n, 9)\nhard, _ = x.topk(k)", "int(p.sum())")
     assert "x.topk(k)" in needing_a_number(code)

@@ -222,6 +222,15 @@ def test_a_size_that_the_caller_hands_over_may_be_marked_behind_a_break_too() ->
     assert "mark_dynamic" not in left.advice and "dynamic=True" in left.advice
 
 
+@pytest.mark.parametrize(("expected", "actual", "ended"), [("3", "4", True), ("None", "Tensor object", False)])
+def test_what_a_first_call_makes_does_not_end_with_a_break(expected: str, actual: str, ended: bool) -> None:
+    series = series_of(
+        recompile("r1", "0/1", cause="module_attribute", source="self.table", expected=expected, actual=actual)
+    )
+    series.apart = graph_break("b1", "partly_eager", at(20, "outer"))
+    assert ("(b1) first" in advise(series).action) == ended
+
+
 def test_a_gradient_that_comes_and_goes_is_told_as_one() -> None:
     told = advice("value", "model.weight.grad", "None", "Tensor object", library="torch", owner="Parameter")
     assert "set_to_none=False" in told.action and "setter" not in told.action
@@ -623,6 +632,24 @@ def test_ranks_that_recompile_alike_are_no_parts_of_a_broken_function() -> None:
     (halves,) = findings(*(recompile(f"r{frame}", f"{frame}/1", **fields) for frame in (0, 1)))
     assert ranks.advice == alone.advice != halves.advice
     assert "2 processes" in ranks.title and "2 parts" in halves.title
+
+
+@pytest.mark.parametrize(
+    ("line", "takes"),
+    [
+        ("a.lerp_(b, 1 - p)", True), ("y = torch.full((3,), p)", True), ("y = dropout(x, p)", False),
+        ("y = torch.add(x, x, alpha=p)", False),
+    ],
+)  # fmt: skip
+def test_a_float_is_a_tensor_for_operators_that_take_one(line: str, takes: bool) -> None:
+    told = advice("value", "p", "0.1", "0.2", forced_by=at(12, "step", line))
+    assert ("torch.tensor(p)" in told.action, "few values" in told.action) == (takes, not takes)
+
+
+def test_what_each_call_adds_to_is_a_count_and_no_cache_that_grows() -> None:
+    for line, word in (("self.n += x.shape[0]", "allow_unspec_int"), ("if n > self.n:", "largest input")):
+        seen = counted("module_attribute", "self.n", ["0", "2", "4"], read_at=at(7, "observe", line))
+        assert word in advise(series_of(*seen)).action
 
 
 def test_what_a_library_fills_further_is_not_set_by_hand() -> None:

@@ -187,6 +187,7 @@ SET_IT = "Enable it with `torch._dynamo.config.capture_scalar_outputs = True`"
         (["This graph break is fundamental - no.", "Move it\n  out.", "Another."], "Move it out. Another."),
         ([], "PyTorch gives no hint for this one."),
         (["Please report an issue to PyTorch."], "Please report an issue to PyTorch."),
+        (["Avoid `min`.", "To log, try `reorderable_logging_functions`."], "Avoid `min`."),
         ([SET_IT], f"{SET_IT}. "),
     ],
 )

@@ -76,6 +76,16 @@ def test_a_higher_limit_ends_the_limit_though_more_is_compiled() -> None:
     assert tried(report, setting, ["r1", "r2"], before, still).ended == []
 
 
+def test_a_setting_in_torchs_own_words_is_tried_and_goes_where_it_fails() -> None:
+    hint = f"Enable `{SCALARS}`."
+    report = program(graph_break("b1", "split", HERE, gb_type="Never seen", hints=[hint, "Or move it out."]))
+    (found,) = candidates(report, judge(report))
+    assert (found.settings, found.against) == ({"capture_scalar_outputs": True}, ["b1"])
+    raised = with_trials(report, SettingTrial(SCALARS, ["b1"], problem="TorchRuntimeError: no"))
+    advice = next(each.advice for each in judge(raised) if "b1" in each.evidence)
+    assert SCALARS not in advice and "Or move it out." in advice
+
+
 def test_what_raises_ends_nothing() -> None:
     assert tried(program(reads()), {}, ["b1"], compiled(reads()), compiled(), "ValueError: no").ended == []
 
