@@ -210,6 +210,8 @@ class Net(torch.nn.Module):
 """
 
 OTHERS, HELPERS = "def turned(x):\n    return x - 7\n", "def turned(x):\n    return x\n"
+# What no process can be given is left out.
+HELPERS += "import threading\nclass Nested(threading.local):\n    depth = 0\nNESTED = Nested()\nNESTED.depth = 1\n"
 
 PATCHES = {
     "a method of the program": "def new(self, x):\n    return x * 5\nlibrary.Layer.mix = new",

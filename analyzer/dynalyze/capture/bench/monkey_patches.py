@@ -86,18 +86,20 @@ class MonkeyPatch:
 
 
 def find_patches(targets: Any, refusal: Callable[[Any], str]) -> list[MonkeyPatch]:
-    """Those in the modules that have to do with these callables. For a value that cannot travel, as `refusal` says, one
-    that raises an error when it is called: many a callback never is.
+    """Those in the modules that have to do with these callables. For a function that cannot travel, as `refusal` says,
+    one that raises an error when it is called: many a callback never is. Other values that cannot are left out.
     """
-    found = [each for module in _homes(targets) for each in _in_module(module)]
-    tried: dict[int, str] = {}
-    for number, each in enumerate(found):
-        if each.reference is None and each.described:
-            why = tried.setdefault(id(each.value), refusal(each.value))
-            if why:
-                found[number] = replace(
-                    each, value=CannotTravel(".".join(filter(None, (each.module, each.owner, each.name))), why)
-                )
+    found, tried = list[MonkeyPatch](), dict[int, str]()
+    for each in (each for module in _homes(targets) for each in _in_module(module)):
+        why = ""
+        if each.reference is None and not is_plain_value(each.value):
+            why = tried[id(each.value)] if id(each.value) in tried else refusal(each.value)
+            tried[id(each.value)] = why
+        if why and each.described:
+            what = ".".join(filter(None, (each.module, each.owner, each.name)))
+            each = replace(each, value=CannotTravel(what, why))
+        if each.described or not why:
+            found.append(each)
     return found
 
 
