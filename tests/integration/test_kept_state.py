@@ -11,6 +11,9 @@ import pytest
 import torch
 from accuracy_runs import calls, judged, verdicts
 
+from dynalyze.capture.bench.contracts import Promises, broken
+from dynalyze.capture.nested_values import sign
+
 pytestmark = pytest.mark.filterwarnings("ignore")  # Of torch, where it compiles.
 X = torch.ones(2, 4)
 GENERATOR = torch.Generator().manual_seed(4)
@@ -170,3 +173,27 @@ def test_answers_of_a_model_that_torchao_quantised_are_compared() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
     torchao.quantize_(model, torchao.Int8WeightOnlyConfig())
     assert judged(calls(model, torch.randn(4, 64))).verdict in ("equal", "benign", "rounding only")
+
+
+class Noisy(torch.nn.Module):
+    """In a graph NumPy's numbers come from another stream than in eager."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept, self.most = Kept(), 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * torch.as_tensor(np.random.rand(4))
+        self.most = y.max().item()
+        return y
+
+
+def test_what_follows_from_other_random_numbers_is_no_wrong_answer() -> None:
+    found = judged(calls(Noisy(), X))
+    assert (found.verdict, found.contracts) == ("not comparable", [])
+
+
+@pytest.mark.parametrize(("compiled", "differs"), [(1.1483726501, False), (1.2, True), (float("nan"), True)])
+def test_a_float_in_an_argument_may_be_rounded(compiled: float, differs: bool) -> None:
+    eager, other = Promises({"arguments": sign([1.1483725309])}), Promises({"arguments": sign([compiled])})
+    assert bool(broken(eager, eager, other)) == differs

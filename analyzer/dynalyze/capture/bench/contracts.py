@@ -223,7 +223,7 @@ def _unlike(one: Signature, two: Signature, place: str) -> Iterator[Broken]:
                 yield Broken(contract, place, f"has {contract} {_short(own)}", f"has {contract} {_short(other)}")
     elif _class(one) != _class(two):
         yield Broken("class", place, f"is {_class(one)}", f"is {_class(two)}")
-    elif one[0] == "value":
+    elif one[0] == "value" and not (_class(one) == "float" and _near(float(one[2]), float(two[2]))):
         yield Broken("python", place, f"is {_quoted(one[2])}", f"is {_quoted(two[2])}")
     elif one[0] == "holds":
         (_, _, mine), (_, _, theirs) = one, two
