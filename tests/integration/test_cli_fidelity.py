@@ -216,3 +216,28 @@ def test_another_interpreter_needs_only_torch(project: Path) -> None:
     assert ended.status == 0, ended.stderr
     assert f"prefix {project / 'env'}" in ended.stderr
     assert [each["location"]["line"] for each in report["graph_breaks"]] == [6]
+
+
+READS = """
+import torch
+
+@torch.compile(backend="eager")
+def f(x, n):
+    k = int(x.sum()) + n
+    return x * k
+
+for n in range(3):
+    f(torch.ones(4), n)
+    f(torch.ones(4) * n, n)
+"""
+
+
+def test_a_target_above_the_working_folder_has_one_name(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "reads.py").write_text(READS)
+    _, report = explain("../reads.py", cwd=tmp_path / "work")
+    places = [each["location"] for kind in ("graph_breaks", "recompiles", "compilations") for each in report[kind]]
+    assert {each["file"] for each in places} == {str(tmp_path / "reads.py")}
+    assert report["recompiles"] and {
+        each["result_of"]["line"] for each in report["recompiles"] if each["result_of"]
+    } == {6}

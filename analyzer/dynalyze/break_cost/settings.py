@@ -10,8 +10,8 @@ from dynalyze.text.amounts import milliseconds
 STAYS = "the graph still breaks here with it"
 
 
-def setting_fails(report: Report, ids: set[str]) -> bool:
-    """Whether the setting against these graph breaks was tried and removes none."""
+def setting_fails(report: Report, ids: set[str], _setting: str = "") -> bool:
+    """Whether the setting against these graph breaks, which have one, was tried and removes none."""
     trials = [each.tried_for(ids) for each in prices_of(report.measurements)]
     return any(tried is not None for tried, _ in trials) and not any(removes for _, removes in trials)
 

@@ -65,7 +65,9 @@ def run_script(
             exec(code, module.__dict__)
 
     ending = end_of(run)[0]
-    if "attempted relative import with no known parent package" in ending.message and ending.file == path:
+    if "attempted relative import with no known parent package" in ending.message and ending.file == os.path.normpath(
+        path
+    ):
         root, name = module_of(Path(path).resolve())
         if "." not in name:  # A package without an __init__.py.
             root, name = root.parent, f"{root.name}.{name}"
@@ -240,11 +242,13 @@ def _misuse_at(path: str, error: SyntaxError) -> Misuse:
 
 
 def _compiled(path: str, names: Sequence[str]) -> types.CodeType:
+    # Of `/work/../train.py` torch would name the lines by that path, and Dynamo's frames by another.
+    file = os.path.normpath(path)
     try:
         source = overlay.read(path)
         if names:
-            return compiled_with_hooks(source, path, names)
-        return compile(source, path, "exec", dont_inherit=True)
+            return compiled_with_hooks(source, file, names)
+        return compile(source, file, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise _misuse_at(path, error) from None
     except (RecursionError, MemoryError):

@@ -29,6 +29,7 @@ from dynalyze.report import (
 )
 from dynalyze.report.costs import costliest_first
 from dynalyze.rules.recompile_series import Series, gather
+from dynalyze.rules.settings import apart, as_python, read
 from dynalyze.text.errors import UsageError
 
 # The ids of the facts that a broader rule is about.
@@ -176,8 +177,12 @@ def judge(report: Report) -> list[Finding]:
             report.capture.notes.append(f"The rule {rule.id} failed, please report it: {type(error).__name__}: {error}")
     for _, finding in found:
         finding.impact = finding.impact or _break_cost(report, finding.evidence)
-        if (said := finding.detail) is not None and said.config and setting_fails(report, finding.evidence):
-            finding.detail = msgspec.structs.replace(said, config="", config_note="")
+        if (said := finding.detail) is not None and said.config:
+            parts = list(filter(None, map(as_python, apart(read(said.config))))) or [said.config]
+            left = [each for each in parts if not setting_fails(report, finding.evidence, each)]
+            if len(left) < len(parts):
+                note = said.config_note if left else ""
+                finding.detail = msgspec.structs.replace(said, config="\n".join(left), config_note=note)
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
     return costliest_first(report, [finding for _, finding in found])
 
@@ -196,9 +201,9 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
     return cost
 
 
-def setting_fails(report: Report, evidence: Iterable[str]) -> bool:
-    """Whether running showed that the setting ends nothing here."""
-    return any(each.setting_fails(report, set(evidence)) for each in registry.modules("settings"))
+def setting_fails(report: Report, evidence: Iterable[str], setting: str = "") -> bool:
+    """Whether running showed that the setting ends nothing here; "" is all that was tried."""
+    return any(each.setting_fails(report, set(evidence), setting) for each in registry.modules("settings"))
 
 
 BREAK_LIMIT = "max-break-ms"

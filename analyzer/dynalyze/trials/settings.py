@@ -21,9 +21,9 @@ def trials_of(report: Report) -> SettingTrials | None:
     return found
 
 
-def setting_fails(report: Report, ids: set[str]) -> bool:
+def setting_fails(report: Report, ids: set[str], setting: str = "") -> bool:
     """Whether the setting for these graph breaks and recompiles was tried, and ends none of them."""
-    own = [each for each in _of(report, ids) if each.setting != _DYNAMIC]
+    own = [each for each in _of(report, ids) if each.setting == (setting or each.setting) != _DYNAMIC]
     return bool(own) and not any(ids.intersection(each.ended) for each in own)
 
 

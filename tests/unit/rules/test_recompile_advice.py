@@ -649,7 +649,8 @@ def test_a_float_is_a_tensor_for_operators_that_take_one(line: str, takes: bool)
 def test_what_each_call_adds_to_is_a_count_and_no_cache_that_grows() -> None:
     for line, word in (("self.n += x.shape[0]", "allow_unspec_int"), ("if n > self.n:", "largest input")):
         seen = counted("module_attribute", "self.n", ["0", "2", "4"], read_at=at(7, "observe", line))
-        assert word in advise(series_of(*seen)).action
+        given = advise(series_of(*seen))
+        assert word in f"{given.action} {given.config}"
 
 
 def test_what_a_library_fills_further_is_not_set_by_hand() -> None:

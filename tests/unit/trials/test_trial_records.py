@@ -109,6 +109,20 @@ def test_a_setting_that_was_tried_in_vain_is_not_advised(trial: SettingTrial, st
     assert any(each.detail is not None and each.detail.config == SCALARS for each in findings) == stays
 
 
+def test_of_several_settings_only_that_which_fails_goes() -> None:
+    length = {"cause": "value", "source": "n", "change": "c1"}
+    several = [sized(n, **length, expected=str(2**n), actual=str(2 ** (n + 1))) for n in range(1, 8)]
+    report = program(*several, sized(8, **{**length, "cause": "limit"}))
+    cause, limit = (
+        'torch.compiler.config.dynamic_sources = "L[\'n\']"', "torch._dynamo.config.recompile_limit = 16",
+    )  # fmt: skip
+    (whole,) = [each.detail.config for each in judge(report) if each.rule == "recompile-limit" and each.detail]
+    assert whole == f"{cause}\n{limit}"
+    tried_both = with_trials(report, SettingTrial(cause, ["r1"], []), SettingTrial(limit, ["r8"], ["r8"]))
+    (left,) = [each.detail.config for each in judge(tried_both) if each.rule == "recompile-limit" and each.detail]
+    assert left == limit
+
+
 def test_what_came_of_a_trial_stands_beside_the_finding_that_names_the_setting() -> None:
     report = with_trials(program(reads()), SettingTrial(SCALARS, ["b1"], ["b1"], new=[NEXT]))
     said = {each.rule: tried_words(report, each) for each in judge(report) if "b1" in each.evidence}

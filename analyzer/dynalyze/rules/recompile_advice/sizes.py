@@ -59,11 +59,12 @@ def shape(series: Series, source: Expression) -> Advice:
         )
     if source.is_parameter:
         return Advice(
-            f"Compile modules whose `{source.argument}` differs in size one by one, or let sizes of parameters vary "
-            "with the setting below.",
+            f"Take a call of each in the warm-up: modules whose `{source.argument}` differs in size run this code, and "
+            "each size is compiled once.",
             "Modules of one class share their compiled code, and sizes of parameters are taken as fixed.",
             config="torch._dynamo.config.force_parameter_static_shapes = False",
-            config_note="Code for any size of a weight can be slower than code for the one that it has.",
+            config_note="With it sizes of parameters vary, and one code has room for all: it can be slower than code "
+            "for the size that a weight has.",
             link=DYNAMIC_PAGE,
         )
     if series.replaced:

@@ -19,7 +19,8 @@ _CONSTANT = "To the compiler a Python value is a constant: it is built into the 
 
 _DYNAMIC_INTEGERS = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 _DYNAMIC_INTEGERS_NOTE = (
-    "Then an integer that changed becomes dynamic in the second compile. It has no effect under dynamic=False."
+    "With it an integer of a module that changed becomes dynamic in the second compile, which suits a size. It has no "
+    "effect under dynamic=False."
 )
 # Of a group of an optimizer: `['betas'][0]`.
 _LAST_KEY = re.compile(r"\['(?P<key>\w+)'\](?:\[\d+\])?$")
@@ -107,8 +108,7 @@ def module_attribute(series: Series, source: Expression) -> Advice:
     if _kind(first) == "float":
         return Advice(f"Keep `{name}` as a tensor: {once}", _CONSTANT, example_of_own)
     return Advice(
-        f"Set `{_DYNAMIC_INTEGERS}`: that is the way for a size. Or keep `{name}` as a tensor, where it only takes "
-        f"part in arithmetic: {once}",
+        f"Keep `{name}` as a tensor, where it only takes part in arithmetic: {once}",
         f"{_CONSTANT} For integers of a module torch never tries a dynamic one by itself.",
         example_of_own,
         _DYNAMIC_INTEGERS,
@@ -235,11 +235,9 @@ def of_library(series: Series, source: Expression) -> Advice:
     # One that a step counts up.
     varies = source.dynamo_name if _kind(series.lead.expected) == "int" else ""
     held = f"`{what or name}` of `{owner}`"
-    eager = "leave its `step` in eager: `torch.compiler.disable`"
     return Advice(
-        f"Set the line below before the first step: {held} may vary then. Or {eager}."
-        if varies
-        else f"Where you set {held} yourself, set it once; where the optimizer does, {eager}.",
+        f"Where you set {held} yourself, set it once; where the optimizer does, leave its `step` in eager: "
+        "`torch.compiler.disable`.",
         f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
         None,
         *dynamic_sources(varies),
@@ -255,8 +253,7 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
         )
     if kind == "int":
         return Advice(
-            f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE} Or let integers of "
-            "modules vary, with the setting below.",
+            f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE}",
             f"Modules of one class share their compiled code. {_CONSTANT}",
             None,
             _DYNAMIC_INTEGERS,
@@ -277,9 +274,9 @@ def global_variable(series: Series, source: Expression) -> Advice:
         return Advice(f"{_IN_EAGER}: {package} sets `{name}` when it first needs it.", f"{_CONSTANT} So is a global.")
     if kind == "int" and source.dynamo_name:
         return Advice(
-            f"Set the line below before the first call: `{name}` may vary then. Or keep it as a tensor, where it only "
-            f"takes part in arithmetic: `torch.tensor({series.lead.expected})`. Where a line needs the number itself, "
-            "as the length of a loop, warm up its few values.",
+            f"Keep `{name}` as a tensor, where it only takes part in arithmetic: "
+            f"`torch.tensor({series.lead.expected})`. Where a line needs the number itself, as the length of a loop, "
+            "warm up its few values.",
             f"{_CONSTANT} That holds for a global as well, and for integers of globals torch never tries a dynamic one "
             "by itself, with `dynamic=True` neither.",
             None,
