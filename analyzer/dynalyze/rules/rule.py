@@ -181,8 +181,7 @@ def judge(report: Report) -> list[Finding]:
             parts = list(filter(None, map(as_python, apart(read(said.config))))) or [said.config]
             left = [each for each in parts if not setting_fails(report, finding.evidence, each)]
             if len(left) < len(parts):
-                note = said.config_note if left else ""
-                finding.detail = msgspec.structs.replace(said, config="\n".join(left), config_note=note)
+                finding.detail = msgspec.structs.replace(said, config="\n".join(left), config_note="")
     found.sort(key=lambda pair: (_SEVERITIES[pair[1].severity], pair[0]))
     return costliest_first(report, [finding for _, finding in found])
 

@@ -8,6 +8,7 @@ from collections import Counter
 from dynalyze.report import Recompile
 
 _CONFIG, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
+LIMIT = "recompile_limit"
 ALL_SIZES: dict[str, object] = {"assume_static_by_default": False}
 """What `torch.compile(..., dynamic=True)` does, for every call of torch.compile in the program."""
 
@@ -39,10 +40,7 @@ def read(config: str) -> dict[str, object]:
 
 def apart(named: dict[str, object]) -> list[dict[str, object]]:
     """The settings of a finding, that of the limit by itself: it is told beside what ends the cause."""
-    return [
-        {name: value for name, value in named.items() if (name == "recompile_limit") is alone}
-        for alone in (False, True)
-    ]
+    return [{name: value for name, value in named.items() if (name == LIMIT) is alone} for alone in (False, True)]
 
 
 def merged(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:

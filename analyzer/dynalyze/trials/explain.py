@@ -21,7 +21,7 @@ from dynalyze.launch.streams import progress_line
 from dynalyze.report import Finding, GraphBreak, Recompile, Report
 from dynalyze.rules.recompile_series import spared_by_dynamic
 from dynalyze.rules.rule import judge
-from dynalyze.rules.settings import ALL_SIZES, as_python, gone, merged
+from dynalyze.rules.settings import ALL_SIZES, LIMIT, as_python, gone, merged
 from dynalyze.trials.child import CompileWith
 from dynalyze.trials.records import SettingTrial, SettingTrials
 from dynalyze.trials.settings import named_by
@@ -68,7 +68,9 @@ def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
     found: dict[str, Advised] = {}
     again = {each.id: each for each in report.recompiles}
     for finding in findings:
-        wanted = [(each, finding.evidence) for each in named_by(finding)]
+        limits = [each for each in finding.evidence if each in again and again[each].cause == "limit"]
+        # Calls that do not reach the limit tell nothing of a higher one.
+        wanted = [(each, limits if LIMIT in each else finding.evidence) for each in named_by(finding)]
         # The program's own `dynamic=False` would overrule that setting.
         if _DYNAMIC in finding.advice and not report.capture.static:
             sizes = [each for each in finding.evidence if each in again and spared_by_dynamic(again[each])]

@@ -6,14 +6,13 @@ import re
 from collections.abc import Collection
 
 from dynalyze.report import Finding, Report
-from dynalyze.rules.settings import ALL_SIZES, apart, as_python, read, setting_name
+from dynalyze.rules.settings import ALL_SIZES, LIMIT, apart, as_python, read, setting_name
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.trials.records import SettingTrial, SettingTrials
 
 _DYNAMIC = as_python(ALL_SIZES)
 _MOST_LINES = 2
 _IN_WORDS = re.compile(r"torch\._dynamo\.config\.\w+ = \w+")
-_LIMIT = "torch._dynamo.config.recompile_limit"
 
 
 def trials_of(report: Report) -> SettingTrials | None:
@@ -53,7 +52,7 @@ def _outcome(trial: SettingTrial, trials: SettingTrials, ids: set[str]) -> str:
     met, ended, name = ids.intersection(trial.against), ids.intersection(trial.ended), setting_name(trial.setting)
     if trial.problem:
         return f"{name} raises {trial.problem}"
-    if trial.setting.startswith(_LIMIT):
+    if trial.setting.startswith(f"torch._dynamo.config.{LIMIT}"):
         return f"with {name} the limit is {'not ' if ended else ''}reached"
     if not ended:
         return f"{name} ends none of it"

@@ -86,6 +86,14 @@ def test_a_setting_in_torchs_own_words_is_tried_and_goes_where_it_fails() -> Non
     assert SCALARS not in advice and "Or move it out." in advice
 
 
+def test_a_higher_limit_is_tried_against_reaching_the_limit_alone() -> None:
+    length = {"cause": "value", "source": "n", "change": "c1"}
+    several = [sized(n, **length, expected=str(2**n), actual=str(2 ** (n + 1))) for n in range(1, 8)]
+    report = program(*several, sized(8, **{**length, "cause": "limit"}))
+    found = {next(iter(each.settings)): each.against for each in candidates(report, judge(report))}
+    assert found["recompile_limit"] == ["r8"]
+
+
 def test_what_raises_ends_nothing() -> None:
     assert tried(program(reads()), {}, ["b1"], compiled(reads()), compiled(), "ValueError: no").ended == []
 
