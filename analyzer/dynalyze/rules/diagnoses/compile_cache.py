@@ -104,8 +104,8 @@ _OLD = {
 _NUMPY = "torch._dynamo.utils"
 _OF_NUMPY = re.compile(r"<original (?P<name>\w+)>")
 _DRAWN = (
-    "Draw before the compiled function and pass the result in, or draw with torch (`torch.randint`, `torch.rand`); in a "
-    "graph NumPy's numbers are others than in eager, for the same seed too"
+    "Draw before the compiled function and pass the result in, or draw with torch (`torch.randint`, `torch.rand`); in "
+    "a graph NumPy's numbers are others than in eager, for the same seed too"
 )
 _IN_TORCH = {
     "wrapped_getitem": "Keep this array as a tensor, made once (a buffer of the module), and index that",
