@@ -53,23 +53,24 @@ for n in range(5, 17):
 
 
 @pytest.fixture
-def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """`explain` of a program, without its benchmark and with all the time for trials."""
     monkeypatch.chdir(tmp_path)
     start_by_forks(monkeypatch, measures=True)
     monkeypatch.setattr("dynalyze.bench.measure.run_bench", lambda *_args, **_options: Benchmarks())
     monkeypatch.setattr("dynalyze.trials.explain._SHARE", 100.0)
 
-    def explain(program: str) -> dict[str, Any]:
+    def explain(program: str, *options: str) -> dict[str, Any]:
         (tmp_path / "serve.py").write_text(program)
-        assert run(["explain", "serve.py", "--quiet-target", "--json", "r.json", "--markdown", "r.md"]) in (0, 1)
+        outputs = ["--quiet-target", "--json", "r.json", "--markdown", "r.md"]
+        assert run(["explain", "serve.py", *outputs, *options]) in (0, 1)
         found: dict[str, Any] = json.loads((tmp_path / "r.json").read_text())
         return found
 
     return explain
 
 
-def test_what_is_told_of_settings_is_what_torch_does(explained: Callable[[str], dict[str, Any]]) -> None:
+def test_what_is_told_of_settings_is_what_torch_does(explained: Callable[..., dict[str, Any]]) -> None:
     trials = explained(PROGRAM)["trials"]
     assert trials["calls"] == 9 and (trials["breaks"], trials["recompiles"]) == (2, 1)
     tried = {each["setting"].rpartition(".")[2]: each for each in trials["tried"]}
@@ -89,7 +90,7 @@ def test_what_is_told_of_settings_is_what_torch_does(explained: Callable[[str], 
 
 
 def test_sizes_that_the_program_keeps_static_are_not_tried_dynamic(
-    explained: Callable[[str], dict[str, Any]],
+    explained: Callable[..., dict[str, Any]],
 ) -> None:
     report = explained(STATIC)
     line = STATIC.splitlines().index('@torch.compile(backend="eager", dynamic=False)') + 1
@@ -102,3 +103,10 @@ def test_sizes_that_the_program_keeps_static_are_not_tried_dynamic(
     assert tried["dynamic_sources"]["recompiles"] == 0 and len(tried["dynamic_sources"]["ended"]) == 8
     reached = next(each["id"] for each in report["recompiles"] if each["cause"] == "limit")
     assert (tried["recompile_limit"]["recompiles"], tried["recompile_limit"]["ended"]) == (11, [reached])
+
+
+def test_calls_with_outside_effects_are_not_made_again_for_it(explained: Callable[..., dict[str, Any]]) -> None:
+    writes = "    with open('rows', 'a') as rows:\n        rows.write('row\\n')\n    return x * x.abs().max().item()\n"
+    report = explained(PROGRAM.replace("    return x * x.abs().max().item()\n", writes), "--allow-effects")
+    assert report["graph_breaks"] and report.get("trials") is None
+    assert Path("rows").read_text().count("row") == 3

@@ -42,9 +42,12 @@ class Advised:
 def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     """Add `trials` to the report, if findings name settings that can be tried."""
     report = seen.report
-    advised = candidates(report, judge(report))
     torch = seen.log.last(TorchLoaded)
-    if not advised or torch is None:
+    # How often effects are repeated was said before the benchmark: these passes are not among them.
+    if torch is None or (report.capture.outside_effects and not plan.sandboxed):
+        return
+    advised = candidates(report, judge(report))
+    if not advised:
         return
     show, _ = progress_line(pool.streams)
     show("trying the settings that the advice names")
@@ -53,7 +56,7 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     try:
         with pool.worker(worker_request(plan, plan.works[0], plan.first), None) as worker:
             found.calls = worker.ask(commands.Load()).calls
-            _try_all(report, advised, found, lambda settings: _compiled(worker, torch.folder, settings))
+            try_all(report, advised, found, lambda settings: _compiled(worker, torch.folder, settings))
     except WorkerFailed as failure:
         found.problem = failure.message
     except Stopped as stopped:
@@ -82,7 +85,7 @@ def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
     return list(found.values())
 
 
-def _try_all(
+def try_all(
     report: Report, advised: list[Advised], found: SettingTrials,
     compiled: Callable[[dict[str, object]], tuple[CompiledCalls, str]],
 ) -> None:  # fmt: skip
@@ -90,10 +93,17 @@ def _try_all(
     before, raised = compiled({})
     found.breaks, found.recompiles, found.problem = len(before.breaks), len(before.recompiles), raised
     every: dict[str, object] = {}
-    for one in advised[:_MOST_TRIED]:
-        if met := [each for each in one.against if _met(report, each, before)]:
+    for one in advised[:_MOST_TRIED] if not raised else ():
+        met = [each for each in one.against if _met(report, each, before)]
+        if not met:
+            continue
+        try:
             found.tried.append(tried(report, one.settings, met, before, *compiled(one.settings)))
-            every = merged(every, one.settings) if found.tried[-1].ended else every
+        except WorkerFailed as failure:
+            if failure.kind in ("died", "timed_out"):
+                raise
+            continue  # This torch has no such setting.
+        every = merged(every, one.settings) if found.tried[-1].ended else every
     met = list(dict.fromkeys(each for trial in found.tried if trial.ended for each in trial.against))
     if sum(bool(trial.ended) for trial in found.tried) > 1:
         found.together = tried(report, every, met, before, *compiled(every))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from dynalyze.bench.workers import WorkerFailed
 from dynalyze.facts.compiled_calls import CompiledCalls
 from dynalyze.render.text.report import tried_words
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.rules.rule import judge
 from dynalyze.rules.settings import ALL_SIZES
-from dynalyze.trials.explain import candidates, tried
+from dynalyze.trials.explain import Advised, candidates, tried, try_all
 from dynalyze.trials.records import SettingTrial, SettingTrials
 from sample_reports import graph_break, recompile, rich_report
 
@@ -96,6 +97,26 @@ def test_a_higher_limit_is_tried_against_reaching_the_limit_alone() -> None:
 
 def test_what_raises_ends_nothing() -> None:
     assert tried(program(reads()), {}, ["b1"], compiled(reads()), compiled(), "ValueError: no").ended == []
+
+
+def test_a_setting_that_torch_lacks_costs_no_other_its_trial() -> None:
+    found, report = SettingTrials(), program(reads())
+
+    def compiles(settings: dict[str, object]) -> tuple[CompiledCalls, str]:
+        if "unknown" in settings:
+            raise WorkerFailed("internal", "torch has no such setting")
+        return compiled(*([] if settings else [reads()])), ""
+
+    try_all(
+        report, [Advised({"unknown": 1}, ["b1"]), Advised({"capture_scalar_outputs": True}, ["b1"])], found, compiles
+    )
+    assert [each.ended for each in found.tried] == [["b1"]]
+
+
+def test_nothing_is_told_of_settings_where_the_calls_raise_without_any() -> None:
+    found = SettingTrials()
+    try_all(program(reads()), [Advised({"a": 1}, ["b1"])], found, lambda _: (compiled(reads()), "ValueError: no"))
+    assert found.tried == [] and found.together is None
 
 
 def with_trials(report: Report, *trials: SettingTrial) -> Report:
