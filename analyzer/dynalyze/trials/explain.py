@@ -52,18 +52,21 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     show, _ = progress_line(pool.streams)
     show("trying the settings that the advice names")
     pool.begin(_SHARE * (plan.total or 0.0), lambda: None)
-    found = SettingTrials()
+    found, why = SettingTrials(), ""
     try:
         with pool.worker(worker_request(plan, plan.works[0], plan.first), None) as worker:
             found.calls = worker.ask(commands.Load()).calls
-            try_all(report, advised, found, lambda settings: _compiled(worker, torch.folder, settings))
+            why = try_all(report, advised, found, lambda settings: _compiled(worker, torch.folder, settings))
     except WorkerFailed as failure:
-        found.problem = failure.message
+        why = failure.message.rstrip(".")
     except Stopped as stopped:
+        why = f"no time left of {_SHARE * (plan.total or 0.0):g} s"
         if stopped.reason == "interrupted":
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
     if found.tried:
         setattr(report, "trials", found)  # noqa: B010  a field of this feature: the type checker does not know it
+    elif why:
+        report.capture.notes.append(f"The settings that the advice names were not tried: {why}.")
 
 
 def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
@@ -88,12 +91,14 @@ def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
 def try_all(
     report: Report, advised: list[Advised], found: SettingTrials,
     compiled: Callable[[dict[str, object]], tuple[CompiledCalls, str]],
-) -> None:  # fmt: skip
-    """Each setting alone, then all that end something at once."""
+) -> str:  # fmt: skip
+    """Each setting alone, then all that end something at once. Returns why none could be tried, if so."""
     before, raised = compiled({})
-    found.breaks, found.recompiles, found.problem = len(before.breaks), len(before.recompiles), raised
+    if raised:
+        return f"the calls raise {raised.rstrip('.')}"
+    found.breaks, found.recompiles = len(before.breaks), len(before.recompiles)
     every: dict[str, object] = {}
-    for one in advised[:_MOST_TRIED] if not raised else ():
+    for one in advised[:_MOST_TRIED]:
         met = [each for each in one.against if _met(report, each, before)]
         if not met:
             continue
@@ -107,6 +112,7 @@ def try_all(
     met = list(dict.fromkeys(each for trial in found.tried if trial.ended for each in trial.against))
     if sum(bool(trial.ended) for trial in found.tried) > 1:
         found.together = tried(report, every, met, before, *compiled(every))
+    return ""
 
 
 def _compiled(worker: Worker, torch_folder: str, settings: dict[str, object]) -> tuple[CompiledCalls, str]:

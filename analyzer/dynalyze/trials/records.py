@@ -35,7 +35,6 @@ class SettingTrials(msgspec.Struct):
     recompiles: int = 0
     tried: list[SettingTrial] = []
     together: SettingTrial | None = None
-    problem: Message = ""
 
 
 FIELDS = {"trials": SettingTrials}
