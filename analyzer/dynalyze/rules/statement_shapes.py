@@ -367,8 +367,10 @@ def asking_for_size(written: Statement) -> str:
     ways = ""
     if empty := [test for test, each in zip(tests, asked, strict=False) if _asks_for_none(each.test)]:
         ways = f" Leave {listed(empty)} out where nothing comes of none."
-    if cut := next((each for one in asked for each in map(_first_of, one.body) if each), ""):
-        ways += f" `{cut}` needs no `if`: a slice past the end takes what there is."
+    cuts = [(cut, len(one.body) > 1) for one in asked for each in one.body if (cut := _first_of(each))]
+    if cuts:
+        rest = "; keep what else stands in it" if cuts[0][1] else ""
+        ways += f" `{cuts[0][0]}` needs no `if`: a slice past the end takes what there is{rest}."
     asks = "asks" if len(asked) == 1 else "ask"
     return (
         f"{listed(tests)} below {asks} how many there are, and would break next or raise an error with the setting "

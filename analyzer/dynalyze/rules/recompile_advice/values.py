@@ -423,7 +423,7 @@ def left_over(series: Series, source: Expression) -> Advice:
     place, at = series.lead.result_of, series.lead.location
     made = f"`{source.shown}`" if "___" not in source.shown else "It"
     where = f"at {place.short}" if place is not None else f"before {at.short}"
-    kept = " Kept in a tensor, the value may change." if series.lead.cause == "value" else ""
+    kept = " Kept in a tensor, the value may change; a size cannot be kept so." if series.lead.cause == "value" else ""
     return Advice(
         f"End the graph break {where}; this recompile ends with it. {made} is what the break leaves behind, "
         f"and the code after it is compiled for that{' value' if series.lead.cause == 'value' else ''}.{kept}",
