@@ -455,8 +455,10 @@ def stays_unknown(written: Statement) -> bool:
         name, of_math = called(part), ast.unparse(part.func).startswith("math.")
         return name in (_UNDECIDED_OF_MATH if of_math else _UNDECIDED)
 
-    below = (part for each in _asked_for(written) for part in ast.walk(each))
-    return any(map(stops, [*written.around[1:], *below]))
+    below = [part for each in _asked_for(written) for part in ast.walk(each)]
+    # At `y[n:]` Inductor 2.13 raises a NameError where `n` is `int()` of a float; `y[:n]` is well.
+    begins = any(isinstance(part, ast.Slice) and part.lower is not None for part in below)
+    return begins or any(map(stops, [*written.around[1:], *below]))
 
 
 def _reads(written: Statement) -> bool:

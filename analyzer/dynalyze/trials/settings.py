@@ -39,7 +39,8 @@ def tried_words(report: Report, finding: Finding) -> str:
     if trials is None:
         return ""
     said = [_outcome(each, trials, ids) for each in _of(report, ids) if each.setting in named]
-    return f"Tried on the {count_of(trials.calls, 'recorded call')}: {'; '.join(said)}" if said else ""
+    calls = count_of(trials.calls, "recorded call")
+    return f"Tried on the {calls}, traced without the compiler: {'; '.join(said)}" if said else ""
 
 
 def _of(report: Report, ids: Collection[str]) -> list[SettingTrial]:

@@ -400,6 +400,7 @@ def test_no_setting_is_offered_where_it_is_known_to_end_nothing() -> None:
         "for i in range(n):\n    x = x + i",
         "y = math.log(n)",
         "a = x.split(n)",
+        "y = x[n - 1 : n + 2]",
         "k = max(n, 1)\nif k > 2: x = -x",
     ):
         assert config(ITEM, f"{item}\n{below}", "x.item()") == "", "torch was asked: it cannot"
