@@ -477,7 +477,7 @@ def ends_a_loop(series: Series, source: Expression) -> bool:
 
 # Each was given a number, of which Inductor makes a constant, and a tensor, which it compiles once. `add(alpha=...)`,
 # `addcmul(value=...)`, `dropout`, `leaky_relu`, `layer_norm` and attention break the graph at a tensor.
-_TAKES_TENSORS = re.compile(r"\b(lerp_?|clamp_?|pow_?|full|full_like|quantile|masked_fill_?)\(")
+_TAKES_TENSORS = re.compile(r"\b(lerp_?|clamp_?|pow_?|full|quantile|masked_fill_?)\(")
 
 
 def needed(series: Series, source: Expression) -> Advice:
