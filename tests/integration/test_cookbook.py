@@ -28,7 +28,7 @@ from dynalyze.facts.registry import registry
 from dynalyze.facts.sources import Sources
 from dynalyze.report import Location
 from dynalyze.rules.recipe import BrokenStatement, Recipe, find, find_by_id, recipes
-from dynalyze.rules.statement_shapes import read_statement
+from dynalyze.rules.statement import read_statement
 from slow_siblings import mostly_slow
 
 torch = pytest.importorskip("torch")

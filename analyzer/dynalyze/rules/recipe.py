@@ -19,15 +19,9 @@ import msgspec
 from dynalyze.facts.sources import condition_span
 from dynalyze.files.paths import is_pythons
 from dynalyze.report import GraphBreak, Location
-from dynalyze.rules.statement_shapes import (
-    SHAPES,
-    Statement,
-    asking_for_size,
-    chance,
-    needing_a_number,
-    read_statement,
-    stays_unknown,
-)
+from dynalyze.rules.captured_numbers import asking_for_size, needing_a_number, stays_unknown
+from dynalyze.rules.statement import Statement, read_statement
+from dynalyze.rules.statement_shapes import SHAPES, chance
 from dynalyze.text.errors import DynalyzeError
 
 COOKBOOK = Path(__file__).parent / "cookbook"

@@ -3,95 +3,10 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
 
-from dynalyze.text.amounts import listed
-
-
-@dataclass(frozen=True)
-class Statement:
-    """The statement of a break, those that follow it in its block, and the expression that torch points at.
-
-    `statement` is None where the source is not known: then no recipe that asks for a shape fits.
-    """
-
-    statement: ast.stmt | None = None
-    following: list[ast.stmt] = field(default_factory=list)
-    expression: ast.expr | None = None
-
-    @cached_property
-    def calls(self) -> list[ast.Call]:
-        """Calls in the expression, or, where that is not known, in the statement's own lines."""
-        within = self.expression or (head(self.statement) if self.statement is not None else None)
-        return [] if within is None else [each for each in ast.walk(within) if isinstance(each, ast.Call)]
-
-    def calls_any(self, *names: str) -> bool:
-        """Whether a function or method of one of these names is called."""
-        return any(called(each) in names for each in self.calls)
-
-    @property
-    def test(self) -> ast.expr | None:
-        """The condition of an `if`, `while` or `assert`."""
-        return self.statement.test if isinstance(self.statement, ast.If | ast.While | ast.Assert) else None
-
-    @property
-    def target(self) -> ast.expr | None:
-        """What the statement assigns to, where that is one thing."""
-        if isinstance(self.statement, ast.Assign) and len(self.statement.targets) == 1:
-            return self.statement.targets[0]
-        return self.statement.target if isinstance(self.statement, ast.AugAssign) else None
-
-    def holders(self, node: ast.AST) -> list[ast.AST]:
-        """What holds a part of the statement, the nearest first."""
-        parents = {id(child): each for each in ast.walk(self.statement or node) for child in ast.iter_child_nodes(each)}
-        found: list[ast.AST] = []
-        while (parent := parents.get(id(found[-1] if found else node))) is not None:
-            found.append(parent)
-        return found
-
-    @cached_property
-    def located(self) -> ast.expr | None:
-        """The expression of the break as a part of the statement: the first that is written like it."""
-        if self.expression is None or self.statement is None:
-            return None
-        wanted = ast.unparse(self.expression)
-        parts = (each for each in ast.walk(self.statement) if isinstance(each, ast.expr))
-        return next((each for each in parts if ast.unparse(each) == wanted), None)
-
-    @property
-    def around(self) -> list[ast.AST]:
-        """The located expression and what holds it, the nearest first; empty where it is not known."""
-        return [self.located, *self.holders(self.located)] if self.located is not None else []
-
-
-def read_statement(block: str, expression: str) -> Statement:
-    """The code of a break from its report; what cannot be parsed is not known."""
-    statements: list[ast.stmt] = []
-    with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-        statements = ast.parse(block).body
-    node: ast.expr | None = None
-    for text in (expression, f"{expression})"):  # A call in a condition is told without its last bracket.
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-            node = ast.parse(text.strip(), mode="eval").body
-            break
-    return Statement(statements[0] if statements else None, statements[1:], node)
-
-
-def head(statement: ast.stmt) -> ast.AST:
-    """A statement without the blocks inside of it: of an `if` the condition, of a `for` what it goes through."""
-    if isinstance(statement, ast.If | ast.While | ast.Assert):
-        return statement.test
-    if isinstance(statement, ast.For):
-        return statement.iter
-    return ast.Tuple([item.context_expr for item in statement.items]) if isinstance(statement, ast.With) else statement
-
-
-def called(call: ast.Call) -> str:
-    """The name of what is called: `sum` for `x.sum()`."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+from dynalyze.rules.captured_numbers import asked_for
+from dynalyze.rules.statement import Statement, called, head
 
 
 def only_raises(written: Statement) -> bool:
@@ -333,7 +248,7 @@ def computes(written: Statement) -> bool:
     """A read value that is the whole of what a variable gets, or takes part in arithmetic; and nothing below asks for
     it as a number.
     """
-    return _reads(written) and not _asked_for(written)
+    return _reads(written) and not asked_for(written)
 
 
 def number_decides(written: Statement) -> bool:
@@ -342,123 +257,14 @@ def number_decides(written: Statement) -> bool:
     """
     if isinstance(written.statement, ast.If):
         return _decides(written.statement, written.following)
-    asked = _asked_for(written)
+    asked = asked_for(written)
     blocks = [(each, written.following[at + 1 :]) for at, each in enumerate(written.following) if each in asked]
     return _reads(written) and bool(asked) and all(_decides(each, rest) for each, rest in blocks)
-
-
-def needing_a_number(written: Statement) -> str:
-    """The code below that needs the number, for texts: "`if n > 1` and `print(n)` below need the number. ", else ""."""
-    asked = [f"`{ast.unparse(each).splitlines()[0].rstrip(':')}`" for each in _asked_for(written)]
-    if not asked:
-        return ""
-    return f"{listed(asked[:3])} below {'needs' if len(asked) == 1 else 'need'} the number. "
-
-
-def asking_for_size(written: Statement) -> str:
-    """The decisions below on what a line made, for texts: they break once its size is allowed. "" where there are none:
-    "`if rows.numel() == 0` below asks how many there are, and would break next ...".
-    """
-    made = {each.id for each in ast.walk(written.target or ast.Pass()) if isinstance(each, ast.Name)}
-    asked = [each for each in written.following if isinstance(each, ast.If) and made & _names_in(each.test)]
-    if not asked:
-        return ""
-    tests = [f"`if {ast.unparse(each.test)}`" for each in asked[:3]]
-    ways = ""
-    if empty := [test for test, each in zip(tests, asked, strict=False) if _asks_for_none(each.test)]:
-        ways = f" Leave {listed(empty)} out where nothing comes of none."
-    cuts = [(cut, len(one.body) > 1) for one in asked for each in one.body if (cut := _first_of(each))]
-    if cuts:
-        rest = "; keep what else stands in it" if cuts[0][1] else ""
-        ways += f" `{cuts[0][0]}` needs no `if`: a slice past the end takes what there is{rest}."
-    asks = "asks" if len(asked) == 1 else "ask"
-    return (
-        f"{listed(tests)} below {asks} how many there are, and would break next or raise an error with the setting "
-        f"alone.{ways} "
-    )
-
-
-def _asks_for_none(test: ast.expr) -> bool:
-    """`not len(rows)`, `rows.numel() == 0`, `rows.shape[0] < 1`."""
-    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.Lt):
-        return ast.unparse(test.comparators[0]) == ("0" if isinstance(test.ops[0], ast.Eq) else "1")
-    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-
-
-def _first_of(statement: ast.stmt) -> str:
-    """The slice in `rows = rows[:cap]`, or the first of several; "" where it is something else."""
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    first = value.elts[0] if isinstance(value, ast.Tuple) and value.elts else value
-    cut = first.slice if isinstance(first, ast.Subscript) else None
-    return ast.unparse(first) if first is not None and isinstance(cut, ast.Slice) and cut.lower is None else ""
-
-
-def _names_in(part: ast.AST | None) -> set[str]:
-    return set() if part is None else {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
 
 
 def _decides(found: ast.stmt, following: list[ast.stmt]) -> bool:
     way = Statement(found, following)
     return updates(way) or chooses(way)
-
-
-_WANT_NUMBERS = (
-    "range", "print", "str", "int", "float", "bool", "format", "append", "add_scalar", "log",
-    "arange", "empty", "expand", "eye", "full", "linspace", "narrow", "new_ones", "new_zeros", "ones", "rand", "randn",
-    "randperm", "repeat", "reshape", "split", "topk", "view", "zeros",
-)  # fmt: skip
-
-
-def _asked_for(written: Statement) -> list[ast.stmt]:
-    """The statements below in which the variable steers Python, makes text or leaves: there a tensor breaks again, or
-    is something else.
-    """
-    names = {written.target.id} if isinstance(written.target, ast.Name) else set()
-
-    def uses(part: ast.AST | None) -> bool:
-        return not names.isdisjoint(_names_in(part))
-
-    def asks(part: ast.AST) -> bool:
-        if isinstance(part, ast.If | ast.While | ast.IfExp | ast.Assert):
-            return uses(part.test)
-        if isinstance(part, ast.Slice | ast.FormattedValue):
-            return uses(part)
-        if not isinstance(part, ast.Call) or not any(map(uses, part.args)):
-            return False
-        return called(part) in _WANT_NUMBERS or ast.unparse(part.func).startswith("math.")
-
-    found: list[ast.stmt] = []
-    for each in written.following:
-        if any(map(asks, ast.walk(each))):
-            found.append(each)
-        elif isinstance(each, ast.Assign) and _is_number(each.value) and uses(each.value):
-            names |= {name for target in each.targets for name in _names_in(target)}
-    return found
-
-
-def _is_number(value: ast.expr) -> bool:
-    """`min(3 * n, most)`, as `n` is."""
-    return isinstance(value, ast.Call) and ast.unparse(value.func) in ("min", "max", "int", "round")
-
-
-_UNDECIDED = ("range", "print", "str", "split", "linspace", "divmod")
-_UNDECIDED_OF_MATH = ("exp", "expm1", "log", "log10", "log1p", "pow", "isnan", "isinf", "isfinite")
-"""What torch 2.13 cannot do with a number that it captured: each was tried. `min`, `topk`, `arange`, a slice it can."""
-
-
-def stays_unknown(written: Statement) -> bool:
-    """Whether the code asks for a number in a way that torch cannot follow once it has captured it."""
-
-    def stops(part: ast.AST) -> bool:
-        if not isinstance(part, ast.Call):
-            return isinstance(part, ast.If | ast.While | ast.IfExp)
-        name, of_math = called(part), ast.unparse(part.func).startswith("math.")
-        return name in (_UNDECIDED_OF_MATH if of_math else _UNDECIDED)
-
-    below = [part for each in _asked_for(written) for part in ast.walk(each)]
-    # At `y[n:]` Inductor 2.13 raises a NameError where `n` is `int()` of a float; `y[:n]` is well.
-    begins = any(isinstance(part, ast.Slice) and part.lower is not None for part in below)
-    return begins or any(map(stops, [*written.around[1:], *below]))
 
 
 def _reads(written: Statement) -> bool:

@@ -46,7 +46,8 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     # How often effects are repeated was said before the benchmark: these passes are not among them.
     if torch is None or (report.capture.outside_effects and not plan.sandboxed):
         return
-    advised = candidates(report, judge(report))
+    static = bool(report.capture.static) or plan.first.dynamic == "off"
+    advised = candidates(report, judge(report), static=static)
     if not advised:
         return
     show, _ = progress_line(pool.streams)
@@ -69,16 +70,17 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
         report.capture.notes.append(f"The settings that the advice names were not tried: {why}.")
 
 
-def candidates(report: Report, findings: Iterable[Finding]) -> list[Advised]:
-    """What findings name, each setting once, with `dynamic=True` where it is said of sizes."""
+def candidates(report: Report, findings: Iterable[Finding], *, static: bool = False) -> list[Advised]:
+    """What findings name, each setting once, with `dynamic=True` where it is said of sizes, unless the program compiles
+    `static`: its own `dynamic=False` would overrule that setting.
+    """
     found: dict[str, Advised] = {}
     again = {each.id: each for each in report.recompiles}
     for finding in findings:
         limits = [each for each in finding.evidence if each in again and again[each].cause == "limit"]
         # Calls that do not reach the limit tell nothing of a higher one.
         wanted = [(each, limits if LIMIT in each else finding.evidence) for each in named_by(finding)]
-        # The program's own `dynamic=False` would overrule that setting.
-        if _DYNAMIC in finding.advice and not report.capture.static:
+        if _DYNAMIC in finding.advice and not static:
             sizes = [each for each in finding.evidence if each in again and spared_by_dynamic(again[each])]
             wanted.append((ALL_SIZES, sizes))
         for settings, against in wanted:
@@ -99,7 +101,7 @@ def try_all(
     found.breaks, found.recompiles = len(before.breaks), len(before.recompiles)
     every: dict[str, object] = {}
     for one in advised[:_MOST_TRIED]:
-        met = [each for each in one.against if _met(report, each, before)]
+        met = _met(report, one.against, before)
         if not met:
             continue
         try:
@@ -152,13 +154,14 @@ def _ended(wanted: list[Recompile], before: list[Recompile], after: list[Recompi
     return [each.id for each in gone(wanted, now)][: max(0, len(was) - len(now))]
 
 
-def _met(report: Report, name: str, before: CompiledCalls) -> bool:
-    """Whether the recorded calls meet a graph break or a recompile of the report as well."""
-    broken = next((each for each in report.graph_breaks if each.id == name), None)
-    if broken is not None:
-        return _place(broken) in {_place(each) for each in before.breaks}
-    again = [each for each in report.recompiles if each.id == name]
-    return bool(again) and not gone(again, before.recompiles)
+def _met(report: Report, names: list[str], before: CompiledCalls) -> list[str]:
+    """Those graph breaks and recompiles of the report that the recorded calls meet as well."""
+    places = {_place(each) for each in before.breaks}
+    again = [each for each in report.recompiles if each.id in names]
+    missing = gone(again, before.recompiles)
+    met = {each.id for each in report.graph_breaks if _place(each) in places}
+    met |= {each.id for each in again if each not in missing}
+    return [each for each in names if each in met]
 
 
 def _place(broken: GraphBreak) -> tuple[tuple[str, int], str]:

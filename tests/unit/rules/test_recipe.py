@@ -14,6 +14,7 @@ import pytest
 
 from dynalyze.facts.registry import newest
 from dynalyze.report import GraphBreak, Location
+from dynalyze.rules.captured_numbers import needing_a_number
 from dynalyze.rules.catalogue import entry
 from dynalyze.rules.recipe import (
     COOKBOOK,
@@ -30,7 +31,7 @@ from dynalyze.rules.recipe import (
     setting_of,
 )
 from dynalyze.rules.rule import Rule, judge, rules
-from dynalyze.rules.statement_shapes import needing_a_number, read_statement
+from dynalyze.rules.statement import read_statement
 from dynalyze.text.errors import DynalyzeError
 from sample_reports import empty_report
 

@@ -646,6 +646,14 @@ def test_a_float_is_a_tensor_for_operators_that_take_one(line: str, takes: bool)
     assert ("torch.tensor(p)" in told.action, "few values" in told.action) == (takes, not takes)
 
 
+@pytest.mark.parametrize(("sizes", "told"), [(["5", "6"], False), (["5", "6", "7"], True)])
+def test_a_size_that_changed_once_may_be_of_a_function_that_is_not_static(sizes: list[str], told: bool) -> None:
+    report = empty_report()
+    report.capture.static = [at(4, "main")]
+    (found,) = findings(*counted("shape", "x.size()[0]", sizes), report=report)
+    assert ("`dynamic=False` at model.py:4" in found.advice) == told
+
+
 def test_what_each_call_adds_to_is_a_count_and_no_cache_that_grows() -> None:
     for line, word in (("self.n += x.shape[0]", "allow_unspec_int"), ("if n > self.n:", "largest input")):
         seen = counted("module_attribute", "self.n", ["0", "2", "4"], read_at=at(7, "observe", line))

@@ -113,6 +113,14 @@ def test_a_setting_that_torch_lacks_costs_no_other_its_trial() -> None:
     assert [each.ended for each in found.tried] == [["b1"]]
 
 
+def test_calls_that_compile_again_less_often_meet_that_many() -> None:
+    found, several = SettingTrials(), [sized(1), sized(2), sized(3)]
+    advised = [Advised(ALL_SIZES, ["r1", "r2", "r3"])]
+    try_all(program(*several), advised, found, lambda settings: (compiled(*([] if settings else [sized(1)])), ""))
+    (trial,) = found.tried
+    assert len(trial.against) == len(trial.ended) == 1
+
+
 def test_nothing_is_told_of_settings_where_the_calls_raise_without_any() -> None:
     found = SettingTrials()
     why = try_all(program(reads()), [Advised({"a": 1}, ["b1"])], found, lambda _: (compiled(reads()), "ValueError: no"))

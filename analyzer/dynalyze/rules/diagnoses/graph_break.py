@@ -27,7 +27,7 @@ from dynalyze.rules.diagnoses import compile_a_part
 from dynalyze.rules.recipe import Recipe, config_of, fill, own_place, recipe_of
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, break_owners, setting_fails, severity_of
-from dynalyze.rules.statement_shapes import read_statement
+from dynalyze.rules.statement import read_statement
 from dynalyze.text.amounts import listed
 
 # What costs most comes first: a whole function in eager, then a part, then a cut.

@@ -74,8 +74,9 @@ def _changed(series: Series, report: Report) -> Ranked:
 
 
 def _kept_static(series: Series, report: Report) -> str:
-    """That the program itself forbids sizes to vary, where one did."""
-    if not (report.capture.static and spared_by_dynamic(series.lead)):
+    """That the program itself forbids sizes to vary, where one changed twice: elsewhere it had become dynamic."""
+    varies = series.changes < 2 or series.forced_by is not None
+    if varies or not (report.capture.static and spared_by_dynamic(series.lead)):
         return ""
     places = listed([each.short for each in report.capture.static], _MOST_NAMES)
     return f" `dynamic=False` at {places} has each size compiled anew: take it out, unless the sizes are few."

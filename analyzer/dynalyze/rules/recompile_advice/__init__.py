@@ -11,7 +11,7 @@ import msgspec
 from dynalyze.facts.guards import MISSING
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Cause, FailedGuard, Recompile
-from dynalyze.rules.recompile_advice import sizes, state, tensors, values
+from dynalyze.rules.recompile_advice import numbers, sizes, state, tensors, values
 from dynalyze.rules.recompile_advice.sizes import is_whole
 from dynalyze.rules.recompile_advice.source import (
     RECOMPILATION_PAGE,
@@ -172,8 +172,8 @@ def advise(series: Series) -> Advice:
         adviser = values.of_entries
     elif values.is_left_over(series, source):
         adviser = values.left_over
-    elif lead.cause in _DECIDED and values.ends_a_loop(series, source):
-        adviser = values.needed
+    elif lead.cause in _DECIDED and numbers.ends_a_loop(series, source):
+        adviser = numbers.needed
     elif values.comes_and_goes(lead):
         adviser = values.attribute
     elif lead.library and lead.owner != "torch.Size" and lead.cause in _DECIDED:  # A size is a number of the program.

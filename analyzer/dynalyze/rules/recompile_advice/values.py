@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import re
 from collections.abc import Iterator
@@ -10,12 +9,20 @@ from collections.abc import Iterator
 from dynalyze.facts.guards import MISSING, PRESENT
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, FailedGuard, Recompile
+from dynalyze.rules.recompile_advice.numbers import (
+    BOUND,
+    CONSTANT,
+    counted,
+    fraction,
+    integer,
+    kind_of,
+    needed,
+    of_bound_method,
+)
 from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series, spared_by_dynamic
 from dynalyze.text.amounts import listed
-
-_CONSTANT = "To the compiler a Python value is a constant: it is built into the code, and another one does not fit."
 
 _DYNAMIC_INTEGERS = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 _DYNAMIC_INTEGERS_NOTE = (
@@ -24,7 +31,6 @@ _DYNAMIC_INTEGERS_NOTE = (
 )
 # Of a group of an optimizer: `['betas'][0]`.
 _LAST_KEY = re.compile(r"\['(?P<key>\w+)'\](?:\[\d+\])?$")
-_BOUND = ".__self__."
 _VARIABLE = re.compile(r"(?<![\w*])(\*{1,2})(\w+)")
 _CONTAINER = re.compile(r"^(?:len\((?P<name>.+)\)|list\(dict\.keys\((?P<keys>.+)\)\)(?:\[\d+\])?)$")
 
@@ -43,34 +49,34 @@ def value(series: Series, source: Expression) -> Advice:
     if name := source.closed_over_by:
         return Advice(
             f"Make what `{name}` closes over an argument of it, as a tensor where it is a number.",
-            f"`{name}` is made again and again around another value. {_CONSTANT}",
+            f"`{name}` is made again and again around another value. {CONSTANT}",
         )
-    if series.lead.actual == "Tensor object" and _kind(series.lead.expected) in ("int", "float"):
+    if series.lead.actual == "Tensor object" and kind_of(series.lead.expected) in ("int", "float"):
         return Advice(
             f"Leave it: `{source.shown}` begins as {series.lead.expected} and is a tensor from then on. Where "
             "no gradient flows from call to call, a tensor in its place before the first call spares the compile.",
             "A number and a tensor are two programs, each compiled once. A tensor that has a gradient is a third.",
         )
-    kinds = {_kind(text) for text in (series.lead.expected, series.lead.actual)}
+    kinds = {kind_of(text) for text in (series.lead.expected, series.lead.actual)}
     if kinds <= {"int", "float"} and series.forced_by is not None:
         return needed(series, source)
     if kinds == {"int"}:
-        return _counted(series, source) if source.text.startswith("self.") else _integer(source)
+        return counted(series, source) if source.text.startswith("self.") else integer(source)
     if "None" in kinds:
         return Advice(
             f"Always pass `{source.argument}`: a neutral value, such as a mask of ones, where there was `None`. Or "
             "warm up both cases: they are two programs, compiled once each.",
             "With `None` the code takes another way, which is compiled by itself.",
         )
-    if kinds <= {"int", "float"} and _BOUND in source.text:
-        return _of_bound_method(source)
+    if kinds <= {"int", "float"} and BOUND in source.text:
+        return of_bound_method(source)
     if kinds <= {"int", "float"}:
-        return _float(source)
+        return fraction(source)
     if kinds <= {"str", "bool"}:
         return _choice(series, source, yes_or_no=kinds == {"bool"})
     return Advice(
         f"Keep `{source.shown}` the same from call to call, or compile one function for each of its few values.",
-        _CONSTANT,
+        CONSTANT,
     )
 
 
@@ -84,32 +90,32 @@ def module_attribute(series: Series, source: Expression) -> Advice:
         return Advice(
             f"Make {made} in the constructor: the first call found nothing there and made it, so its code fits that "
             "call alone.",
-            f"{_CONSTANT} `None` is one too.",
+            f"{CONSTANT} `None` is one too.",
         )
     if series.differ:
-        return _differs_between_modules(name, held, _kind(first))
+        return _differs_between_modules(name, held, kind_of(first))
     if series.read_at is not None and _grows(series, held):
         return Advice(
             f"{_IN_EAGER}, with the largest input that will come: `{name}` grows with the inputs, and "
             f"{series.read_at.short} asks whether it is large enough.",
-            _CONSTANT,
+            CONSTANT,
         )
-    if _kind(first) not in ("int", "float"):
+    if kind_of(first) not in ("int", "float"):
         once = "Leave it where it changes once: each value is compiled once and kept. Else s"
         return Advice(
             f"{once if series.changes == 1 else 'S'}et `{name}` once, before the first call, or keep one module for "
             "each of its few values.",
-            _CONSTANT,
+            CONSTANT,
         )
     example = Example(f"{name} = {first}", f'self.register_buffer("{held}", torch.tensor({first}))')
     is_own = held.isidentifier() and name == f"self.{held}"
     example_of_own = example if is_own else None
     once = f"{'register a buffer' if is_own else 'make it'} once, and write new values into it with `fill_`."
-    if _kind(first) == "float":
-        return Advice(f"Keep `{name}` as a tensor: {once}", _CONSTANT, example_of_own)
+    if kind_of(first) == "float":
+        return Advice(f"Keep `{name}` as a tensor: {once}", CONSTANT, example_of_own)
     return Advice(
         f"Keep `{name}` as a tensor, where it only takes part in arithmetic: {once}",
-        f"{_CONSTANT} For integers of a module torch never tries a dynamic one by itself.",
+        f"{CONSTANT} For integers of a module torch never tries a dynamic one by itself.",
         example_of_own,
         _DYNAMIC_INTEGERS,
         _DYNAMIC_INTEGERS_NOTE,
@@ -141,7 +147,7 @@ def attribute(series: Series, source: Expression) -> Advice:
         return Advice(
             f"Keep `{name}`: {asked} whether it is there, and between two calls it was deleted. Write an empty value "
             "into it that the code knows, or warm up both cases: they are two programs.",
-            _CONSTANT,
+            CONSTANT,
         )
     if lead.cause == "module_attribute" and not lead.library and not (line is not None and library_of(line.file)):
         return module_attribute(series, source)
@@ -181,12 +187,12 @@ def inside_package(series: Series, source: Expression) -> Advice:
     if spared_by_dynamic(lead):
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`, or leave it: {series.package} itself makes this call.",
-            _CONSTANT if lead.cause == "value" else "The first compile takes every size as fixed.",
+            CONSTANT if lead.cause == "value" else "The first compile takes every size as fixed.",
         )
     return Advice(
         f"Leave it, and take a call of each kind in the warm-up: {series.package} itself makes this call, and each is "
         "compiled once.",
-        _CONSTANT if lead.cause in ("value", "module_attribute") else "Each kind is a program of its own.",
+        CONSTANT if lead.cause in ("value", "module_attribute") else "Each kind is a program of its own.",
     )
 
 
@@ -203,42 +209,42 @@ def of_library(series: Series, source: Expression) -> Advice:
         return Advice(
             f"{_IN_EAGER}, with the largest input that will come: `{name}`, of `{owner}` in {series.lead.library}, "
             "grows with the inputs. Do not set it by hand: it says how much of a tensor of that class is filled.",
-            _CONSTANT,
+            CONSTANT,
         )
     if owner == "Dropout":
         return Advice(
             f"Keep `{name}` to a few values: each is compiled by itself. Where it follows a schedule, drop out in "
             "training with a rate that is a tensor: `x * (torch.rand_like(x) >= p) / (1 - p)`.",
-            _CONSTANT,
+            CONSTANT,
         )
     if series.lead.library != "optimizer":
         varies = "compile with `torch.compile(..., dynamic=True)`, or " if spared_by_dynamic(series.lead) else ""
         return Advice(
             f"Where `{name}` has few values, warm up each; else {varies}set it once before the first call, by a setter "
             f"of `{owner}` in {series.lead.library} where that writes into a tensor.",
-            _CONSTANT,
+            CONSTANT,
         )
     what = key["key"] if key else ""
     if what == "lr":
         return Advice(
             f"Give `{owner}` its learning rate as a tensor, `lr=torch.tensor(lr)`: a scheduler writes into that. "
             "`foreach=True` beside it needs `capturable=True`.",
-            f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
+            f"{CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
             Example(f"{owner}(parameters, lr=lr)", f"{owner}(parameters, lr=torch.tensor(lr))"),
         )
     if what in ("betas", "momentum"):
         return Advice(
             f"Keep `{what}` of `{owner}` as it is: give the scheduler that moves it, OneCycleLR or CyclicLR, "
             f"`cycle_momentum=False`. `{what}` cannot be a tensor that changes.",
-            f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
+            f"{CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
         )
     # One that a step counts up.
-    varies = source.dynamo_name if _kind(series.lead.expected) == "int" else ""
+    varies = source.dynamo_name if kind_of(series.lead.expected) == "int" else ""
     held = f"`{what or name}` of `{owner}`"
     return Advice(
         f"Where you set {held} yourself, set it once; where the optimizer does, leave its `step` in eager: "
         "`torch.compiler.disable`.",
-        f"{_CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
+        f"{CONSTANT} That holds for what an optimizer keeps in `param_groups`.",
         None,
         *dynamic_sources(varies),
     )
@@ -249,12 +255,12 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
     if kind not in ("int", "float"):
         return Advice(
             f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE}",
-            f"Modules of one class share their compiled code. {_CONSTANT}",
+            f"Modules of one class share their compiled code. {CONSTANT}",
         )
     if kind == "int":
         return Advice(
             f"Nothing changes between calls: each value of `{name}` is compiled once. {AS_ONE}",
-            f"Modules of one class share their compiled code. {_CONSTANT}",
+            f"Modules of one class share their compiled code. {CONSTANT}",
             None,
             _DYNAMIC_INTEGERS,
             _DYNAMIC_INTEGERS_NOTE,
@@ -262,22 +268,22 @@ def _differs_between_modules(name: str, held: str, kind: str) -> Advice:
     buffer = f'self.register_buffer("{held}", torch.tensor({held}))'
     return Advice(
         f"Keep `{name}` as a tensor, where it only takes part in arithmetic: `{buffer}`. {AS_ONE}",
-        f"Modules of one class share their compiled code. {_CONSTANT}",
+        f"Modules of one class share their compiled code. {CONSTANT}",
         Example(f"self.{held} = {held}", buffer) if name == f"self.{held}" else None,
     )
 
 
 def global_variable(series: Series, source: Expression) -> Advice:
     """A global that the program changes."""
-    name, call, kind = source.argument, source.call, _kind(series.lead.expected)
+    name, call, kind = source.argument, source.call, kind_of(series.lead.expected)
     if series.lead.expected == "None" and (package := library_of(series.lead.location.file)):
-        return Advice(f"{_IN_EAGER}: {package} sets `{name}` when it first needs it.", f"{_CONSTANT} So is a global.")
+        return Advice(f"{_IN_EAGER}: {package} sets `{name}` when it first needs it.", f"{CONSTANT} So is a global.")
     if kind == "int" and source.dynamo_name:
         return Advice(
             f"Keep `{name}` as a tensor, where it only takes part in arithmetic: "
             f"`torch.tensor({series.lead.expected})`. Where a line needs the number itself, as the length of a loop, "
             "warm up its few values.",
-            f"{_CONSTANT} That holds for a global as well, and for integers of globals torch never tries a dynamic one "
+            f"{CONSTANT} That holds for a global as well, and for integers of globals torch never tries a dynamic one "
             "by itself, with `dynamic=True` neither.",
             None,
             *dynamic_sources(source.dynamo_name),
@@ -286,7 +292,7 @@ def global_variable(series: Series, source: Expression) -> Advice:
         return Advice(
             f"Take one call with each value of `{name}` in the warm-up, or set it once: each is compiled once and "
             "kept.",
-            f"{_CONSTANT} That holds for a global as well, and as an argument it would be the same.",
+            f"{CONSTANT} That holds for a global as well, and as an argument it would be the same.",
         )
     # A name for an argument: `scale` for `SETTINGS['scale']`, `gain` for `GAIN`.
     words = [word for word in re.sub(r"[^\w]", " ", name).split() if not word.isdigit()]
@@ -295,7 +301,7 @@ def global_variable(series: Series, source: Expression) -> Advice:
     return Advice(
         f"Hand `{name}` over as an argument of `{call}`{', as a tensor' if kind == 'float' else ''}: a global should "
         "not change between calls.",
-        f"{_CONSTANT} That holds for a global as well.",
+        f"{CONSTANT} That holds for a global as well.",
         Example(f"{call}(...)", f"{call}(..., {passed})") if source.is_name else None,
     )
 
@@ -427,7 +433,7 @@ def left_over(series: Series, source: Expression) -> Advice:
     return Advice(
         f"End the graph break {where}; this recompile ends with it. {made} is what the break leaves behind, "
         f"and the code after it is compiled for that{' value' if series.lead.cause == 'value' else ''}.{kept}",
-        _CONSTANT if series.lead.cause == "value" else "What follows a graph break takes its results for arguments.",
+        CONSTANT if series.lead.cause == "value" else "What follows a graph break takes its results for arguments.",
     )
 
 
@@ -469,91 +475,6 @@ def classes(series: Series, source: Expression) -> Advice:
     )
 
 
-def ends_a_loop(series: Series, source: Expression) -> bool:
-    """Whether the line that reads a number goes through a loop as often as it says."""
-    code = series.read_at.code or "" if series.read_at is not None and not series.differ else ""
-    return re.search(rf"\brange\([^()]*{re.escape(source.shown)}\b", code) is not None
-
-
-# Each was given a number, of which Inductor makes a constant, and a tensor, which it compiles once. `add(alpha=...)`,
-# `addcmul(value=...)`, `dropout`, `leaky_relu`, `layer_norm` and attention break the graph at a tensor.
-_TAKES_TENSORS = re.compile(r"\b(lerp_?|clamp_?|pow_?|full|quantile|masked_fill_?)\(")
-
-
-def needed(series: Series, source: Expression) -> Advice:
-    """A number that a line makes a constant, also where torch had made it dynamic."""
-    line = series.forced_by or next((each.read_at for each in series.members if each.read_at), series.place)
-    operator = _TAKES_TENSORS.search(line.code or "")
-    if operator is not None and _kind(series.lead.expected) == "float":
-        return Advice(
-            f"Pass `{source.argument}` as a tensor, `torch.tensor({source.argument})`: `{operator[1]}` at {line.short} "
-            "takes one.",
-            f"{_CONSTANT} Of a float that changed Dynamo makes a number that may vary, and the compiler a constant "
-            "again where an operator takes it as a number, with `dynamic=True` too.",
-            source.passed_as(f"torch.tensor({source.argument})"),
-        )
-    indexed = re.search(rf"\w\[{re.escape(source.argument)}\]", line.code or "")
-    table = " Where it is an index into a list of numbers, one into `torch.tensor([...])` may vary." if indexed else ""
-    return Advice(
-        f"Keep `{source.argument}` to a few values and warm up each of them: {line.short} needs the number "
-        f"itself, so each is compiled, with `dynamic=True` too.{table}",
-        f"{_CONSTANT} A number that changed is dynamic from then on, unless the code needs it: as the length of a "
-        "loop, an index into a list, in a comparison, or for an operator that takes no other.",
-    )
-
-
-def _integer(source: Expression) -> Advice:
-    name = source.argument
-    # A part of an argument is a size as a rule, which operators take as a number alone.
-    tensor = (
-        f" Where it only takes part in arithmetic, a tensor does as well: `torch.tensor({name})`."
-        if name.isidentifier()
-        else ""
-    )
-    return Advice(
-        f"Compile with `torch.compile(..., dynamic=True)`: `{name}` may vary then from the first call on.{tensor}",
-        f"{_CONSTANT} An integer becomes dynamic when it changes, unless dynamic=False forbids it or the code needs "
-        "its value: as the length of a loop, an index into a list, or in a comparison. Where it is the size of a "
-        "tensor, 0 and 1 are constants all the same.",
-        Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
-        *dynamic_sources(source.dynamo_name),
-    )
-
-
-def _counted(series: Series, source: Expression) -> Advice:
-    """An integer of an object that is no module."""
-    if not {"0", "1"} & {*series.values}:
-        return _integer(source)
-    return Advice(
-        f"Change `{source.shown}` after the compiled call, in its caller, or leave it: 0 and 1 are compiled by "
-        "themselves, and from 2 on it may vary.",
-        _CONSTANT,
-    )
-
-
-def _float(source: Expression) -> Advice:
-    name = source.argument
-    return Advice(
-        f"Pass `{name}` as a tensor: `torch.tensor({name})`. Where it has to stay a number, compile without "
-        "`dynamic=False`: a float that changed becomes dynamic then.",
-        _CONSTANT,
-        source.passed_as(f"torch.tensor({name})"),
-    )
-
-
-def _of_bound_method(source: Expression) -> Advice:
-    """A number of the object whose method stands in the place of a module's `forward`, as adapters put it there.
-
-    Nobody hands it over; and as a tensor it broke the graph of an adapter that asks whether it is 1.
-    """
-    return Advice(
-        f"Leave `{source.text.partition(_BOUND)[2]}` a Python number, and compile without `dynamic=False`: one that "
-        "changed is dynamic from the second compile on, unless a line asks for its value. Take one call with another "
-        "value in the warm-up.",
-        _CONSTANT,
-    )
-
-
 def of_entries(series: Series, source: Expression) -> Advice:
     """A value of each entry of a list, as the flags of the samples of a batch."""
     each = as_written(series.entries)
@@ -566,14 +487,14 @@ def of_entries(series: Series, source: Expression) -> Advice:
 
 def _choice(series: Series, source: Expression, *, yes_or_no: bool) -> Advice:
     name, call = source.argument, source.call
-    values = [text for text in dict.fromkeys(series.values) if _kind(text) in ("str", "bool")][:2]
+    values = [text for text in dict.fromkeys(series.values) if kind_of(text) in ("str", "bool")][:2]
     example = None
     if name.isidentifier() and len(values) > 1:
         table = ", ".join(f"{text}: {call}_{_suffix(text, name)}" for text in values)
         example = Example(f"{call}(x, {name})", f"{call}s = {{{table}}}  # each one compiled\n{call}s[{name}](x)")
     kept = "It compiles twice at most." if yes_or_no else "Keep the set of values small: each one is compiled."
     return Advice(
-        f"Decide on `{name}` outside: write and compile one function for each of its values. {kept}", _CONSTANT, example
+        f"Decide on `{name}` outside: write and compile one function for each of its values. {kept}", CONSTANT, example
     )
 
 
@@ -584,15 +505,6 @@ def _training(source: Expression) -> Advice:
         "both modes pays for two compiles: do both in the warm-up.",
         "Dropout, batch normalisation and your own code ask for the mode, so each mode is a program of its own.",
     )
-
-
-def _kind(text: str | None) -> str:
-    """The type of a Python value, from its text: "int", "str", "None"; "" for an object."""
-    try:
-        read = ast.literal_eval(text or "")
-    except (SyntaxError, ValueError):
-        return ""
-    return "None" if read is None else type(read).__name__
 
 
 def _suffix(text: str, name: str) -> str:
