@@ -1,4 +1,4 @@
-"""What calls compiled in a process of its own: their graph breaks, recompiles and graphs."""
+"""Graph breaks, recompiles and graphs of calls that a process of its own recorded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dynalyze.report.fixes import CompileCounts
 
 @dataclass
 class CompiledCalls:
-    """What calls compile with some version of the code, or with some settings."""
+    """Graph breaks, recompiles and the number of graphs, with some version of the code or some settings."""
 
     breaks: list[GraphBreak] = field(default_factory=list)
     recompiles: list[Recompile] = field(default_factory=list)
@@ -30,7 +30,7 @@ class CompiledCalls:
 
 
 def compiled_calls(run: RunLog, torch_folder: str, texts: Mapping[str, str] | None = None) -> CompiledCalls:
-    """Of a recorded process; `texts` are sources by path where these are not those on the disk."""
+    """Read them from a recorded process; `texts` are sources by path, where they differ from the files on disk."""
     places, sources = Places(torch_folder), Sources(run, texts=texts)
     compiled = compilations(run, places, sources)
     breaks = graph_breaks(run, places, sources, registry(torch_folder), compiled)

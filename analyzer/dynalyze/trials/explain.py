@@ -1,4 +1,4 @@
-"""Tries what findings advise, as far as settings of torch go, on the recorded calls of a program that was explained.
+"""Tries the settings of torch that findings name, on the recorded calls of a program that was explained.
 
 Traced alone, with eager's kernels: what breaks and what compiles again is decided there, and it takes a fraction of
 compiling.
@@ -71,7 +71,7 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
 
 
 def candidates(report: Report, findings: Iterable[Finding], *, static: bool = False) -> list[Advised]:
-    """What findings name, each setting once, with `dynamic=True` where it is said of sizes, unless the program compiles
+    """Each setting that findings name, once, with `dynamic=True` where it is said of sizes, unless the program compiles
     `static`: its own `dynamic=False` would overrule that setting.
     """
     found: dict[str, Advised] = {}
@@ -130,7 +130,7 @@ def tried(
     after: CompiledCalls,
     raised: str = "",
 ) -> SettingTrial:  # fmt: skip
-    """What came of settings: `met` are ids of the report that the calls meet without them."""
+    """The trial of some settings; `met` are ids of the report that the calls meet without them."""
     breaks = [each for each in report.graph_breaks if each.id in met]
     left = {_place(each) for each in after.breaks}
     known = {each.location.at for each in before.breaks}

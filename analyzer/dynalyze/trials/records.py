@@ -1,4 +1,4 @@
-"""What came of the settings that findings name: the part of a report on trials."""
+"""The part of a report on settings that were tried."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dynalyze.report.sensitivity import Message, Source, Word
 
 
 class SettingTrial(msgspec.Struct):
-    """What the recorded calls compile with a setting, against what they compile without.
+    """Graph breaks and recompiles of the recorded calls with a setting, compared with those without.
 
     `setting` are the statements. `against` are the graph breaks and recompiles of the report that it is advised for
     and that these calls meet, by id, `ended` those of them that are gone. `breaks` and `recompiles` count all that are

@@ -1,4 +1,4 @@
-"""What trials say of findings: the settings that end what they are advised for, and those that do not."""
+"""Reads trials for findings: settings that end graph breaks or recompiles, and settings that fail."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def named_by(finding: Finding) -> list[dict[str, object]]:
 
 
 def tried_words(report: Report, finding: Finding) -> str:
-    """What came of each setting that a finding names; "" where none was tried."""
+    """The result of each setting that a finding names; "" where none was tried."""
     trials, ids = trials_of(report), set(finding.evidence)
     named = {*map(as_python, named_by(finding)), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
     if trials is None:
@@ -56,7 +56,7 @@ def _outcome(trial: SettingTrial, trials: SettingTrials, ids: set[str]) -> str:
     if trial.setting.startswith(f"torch._dynamo.config.{LIMIT}"):
         return f"with {name} the limit is {'not ' if ended else ''}reached"
     if not ended:
-        return f"{name} ends none of it"
+        return f"{name} ends none of them"
     lines = listed([each.short for each in trial.new[:_MOST_LINES]])
     new = f", and the graph breaks at {lines} then" if lines else ""
     if trial.recompiles > trials.recompiles:

@@ -1,4 +1,4 @@
-"""The section on settings that were tried: what the recorded calls compile with each."""
+"""The section on settings that were tried, with the graph breaks and recompiles of each."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def sections(report: Report, links: Index, anchors: Anchors) -> list[Section]:
 
 
 class TrialsView:
-    """The calls as they are, with each setting, and with all that end something, whose statements are `whole`."""
+    """A row without settings, one with each, and one with all that help, whose statements are `whole`."""
 
     def __init__(self, trials: SettingTrials) -> None:
         self.calls = count_of(trials.calls, "recorded call")
-        rows = [["as it is", f"{trials.breaks:,}", f"{trials.recompiles:,}", "", ""], *_rows(trials)]
+        rows = [["none", f"{trials.breaks:,}", f"{trials.recompiles:,}", "", ""], *_rows(trials)]
         heads = ["Settings", "Graph breaks", "Recompiles", "Gone", "Breaks then at"]
-        self.table = Table("What the calls compile with settings that the advice names", heads, rows)
+        self.table = Table("Graph breaks and recompiles with settings that the advice names", heads, rows)
         together = trials.together
         self.whole = together.setting if together is not None and together.ended else ""
 
@@ -39,7 +39,7 @@ def _rows(trials: SettingTrials) -> Iterator[list[str]]:
     for each in trials.tried:
         yield _row(setting_name(each.setting), each)
     if trials.together is not None:
-        yield _row("those that end something", trials.together)
+        yield _row("all that help", trials.together)
 
 
 def _row(name: str, trial: SettingTrial) -> list[str]:
