@@ -62,5 +62,6 @@ def _outcome(trial: SettingTrial, trials: SettingTrials, ids: set[str]) -> str:
     if trial.recompiles > trials.recompiles:
         new += f", with {trial.recompiles:,} recompiles in place of {trials.recompiles:,}"
     if len(ended) == len(met):
-        return f"with {name} {'it is gone' if len(met) == 1 else f'all {len(met)} are gone'}{new}"
+        every = {1: "it is gone", 2: "both are gone"}.get(len(met), f"all {len(met)} are gone")
+        return f"with {name} {every}{new}"
     return f"with {name} {len(ended)} of {len(met)} are gone{new}"
