@@ -262,6 +262,14 @@ def tail(items):
 
 for items in (torch.ones(4, 2), torch.ones(1, 2)):
     tail(items)
+=== tile, 2 graphs: tile(board)
+! symbolic | board.size()[1] | board.size()[0] | 7
+@compiled(dynamic=True)
+def tile(board):
+    return board.relu() * 2
+
+for board in (torch.ones(8, 8), torch.ones(9, 9), torch.ones(5, 7), torch.ones(6, 3)):
+    tile(board)
 === mix, 2 graphs: mix(one, other)
 ! aliasing | one, other | different tensors | one tensor
 @compiled

@@ -129,7 +129,7 @@ def with_example(report: Json, name: str) -> Section:
 
 EXAMPLES = {
     # Section: graphs that are left with the advice in place.
-    "crop": 1, "turn": 1, "mean": 1, "shift": 1, "weigh": 1, "pay": 1, "fade": 1, "mix": 1,
+    "crop": 1, "turn": 1, "mean": 1, "shift": 1, "weigh": 1, "pay": 1, "fade": 1, "tile": 1, "mix": 1,
 }  # fmt: skip
 
 

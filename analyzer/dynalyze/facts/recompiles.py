@@ -24,6 +24,8 @@ from dynalyze.text.json_text import read_json
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
 _STACK = re.compile(r"\b___stack\d+\b")
 _SHAPES = ("shape", "rank", "stride", "symbolic")
+# Functions of their own up to Python 3.11.
+_COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 
 
 class _Raw(NamedTuple):
@@ -221,7 +223,7 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak], compiled: 
         if place not in results or (found.expression and found.expression in results[place].expression):
             results[place] = found
         for caller, called in itertools.pairwise(found.stack):
-            callers.setdefault((caller.file, caller.line), (found, _call_of(called.function, caller.code)))
+            callers.setdefault((caller.file, caller.line), (found, _given_by(called.function, caller.code)))
     # Code without a file, as a decorator generates it: the break is told at the line that calls it.
     generated: dict[str, GraphBreak] = {}
     for found in breaks:
@@ -235,6 +237,8 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak], compiled: 
             continue
         place = entry.location.file, entry.location.line
         here = results.get(place)
+        if here is not None and here.location.function != entry.location.function and place in callers:
+            here = None  # A lambda or a comprehension on the line: what goes on has all that it gives.
         origin, expression = (here, here.expression) if here is not None else callers.get(place, (None, ""))
         if expression:
             entry.source = _STACK.sub(lambda _, text=expression: text, entry.source)  # type: ignore[misc]
@@ -244,11 +248,17 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak], compiled: 
             entry.result_of = origin.location
 
 
-def _call_of(function: str, code: str | None) -> str:
-    """The call of a function in a line of its caller; "" where that goes on below, or has several."""
+def _given_by(function: str, code: str | None) -> str:
+    """The call of a function in a line of its caller, or the name that a comprehension is given; "" where the line goes
+    on below, or has several.
+    """
     name = function.rpartition(".")[2]
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-        calls = [node for node in ast.walk(ast.parse(code or "")) if isinstance(node, ast.Call)]
+        tree = ast.parse(code or "")
+        match tree.body if name in _COMPREHENSIONS else []:
+            case [ast.Assign([ast.Name(given)], ast.ListComp() | ast.SetComp() | ast.DictComp())]:
+                return given
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         found = [ast.unparse(call) for call in calls if ast.unparse(call.func).rpartition(".")[2] == name]
         return found[0] if len(found) == 1 else ""
     return ""

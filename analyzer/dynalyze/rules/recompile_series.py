@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dynalyze.facts.guards import MISSING
 from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, FailedGuard, GraphBreak, LineKey, Location, Recompile, Report
+from dynalyze.text.amounts import listed
 
 _Key = tuple[object, ...]
 _HELD = re.compile(r"(?P<name>self\.[^()]+|[^()]+\._buffers\['\w+'\])\.size\(\)\[\d+\]$")
 _ENTRY = re.compile(r"\[\d+\]")
+_LAST_ENTRY = re.compile(r"\[\d+\]$")
 _PARTS = re.compile(r"\b_(?:parameters|modules|buffers)\b")
 _MADE = ("identity", "limit")
+_MOST_NAMED = 3
 
 
 def spared_by_dynamic(found: Recompile) -> bool:
@@ -45,9 +48,10 @@ class Series:
     `first_call` is the line that called the function when the version was compiled that the lead came nearest to;
     `whole_call` the one that called the function of which this is a part, behind a graph break.
     `counted` are lists of Python's that have as many entries as the batch. `entries`: the same of several entries
-    of a list changed, `batch[...].done`. `filled` are the containers that were empty in a call of the run.
-    `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` is the one that left
-    the caller in eager: without it the function would be a part of that one's graph.
+    of a list changed, `batch[...].done`. `filled` are the containers that were empty in a call of the run, `of_texts`
+    those with a text that changed.
+    `broke` are graph breaks that came with it: no earlier version of the code met them. `apart` are those that left
+    the caller in eager: without them the function would be a part of that one's graph.
     """
 
     lead: Recompile
@@ -65,11 +69,12 @@ class Series:
     counted: list[str] = field(default_factory=list)
     entries: str = ""
     filled: frozenset[str] = frozenset()
+    of_texts: frozenset[str] = frozenset()
     was_dynamic: bool = False
     of_others: set[str] = field(default_factory=set)
     fixed: set[str | None] = field(default_factory=set)
     broke: list[GraphBreak] = field(default_factory=list)
-    apart: GraphBreak | None = None
+    apart: list[GraphBreak] = field(default_factory=list)
     one_value: bool = False
 
     @property
@@ -186,8 +191,10 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         *(one for each in report.recompiles for one in each.also),
     ]
     filled = frozenset(each.source or "" for each in failed if each.cause == "container" and each.expected == "empty")
+    texts = (each.source or "" for each in failed if each.cause == "value" and (each.actual or "")[:1] in ("'", '"'))
+    of_texts = frozenset(_LAST_ENTRY.sub("", each) for each in texts if _LAST_ENTRY.search(each))
     for series in found.values():
-        lead, series.filled = series.lead, filled
+        lead, series.filled, series.of_texts = series.lead, filled, of_texts
         series.first_call = calls.get((lead.process, lead.epoch, lead.previous or "")) or calls.get(_code(lead))
         if lead.cause == "shape" and (lead.source or "").endswith(".size()[0]"):
             alike = [each for each in counts if (each.expected, each.actual) == (lead.expected, lead.actual)]
@@ -197,7 +204,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         series.met = list(dict.fromkeys(_met(series, report)))
         series.broke = [each for each in report.graph_breaks if _came_with(each, series)]
         series.whole_call = _call_of_whole(series, report)
-        series.apart = _caller_in_eager(series.whole_call, report)
+        series.apart = _that_left_in_eager(series.whole_call, report)
         at = series.lead.location.at
         members = [each for one in found.values() if one.lead.location.at == at for each in one.members]
         asking = next((each for each in members if _asks_about(each, series.lead)), None)
@@ -244,10 +251,10 @@ def _call_of_whole(series: Series, report: Report) -> Location | None:
     return series.first_call
 
 
-def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None:
-    """The break because of which torch left the function around a call in eager, or the rest of it from there on."""
+def _that_left_in_eager(call: Location | None, report: Report) -> list[GraphBreak]:
+    """The breaks because of which torch left the function around a call in eager, or the rest of it from there on."""
     if call is None:
-        return None
+        return []
     in_file = [each for each in report.compilations if each.location.file == call.file]
     around = max((each.location.line for each in in_file if each.location.line <= call.line), default=0)
     caller = call.function.rpartition(".")[2]
@@ -258,36 +265,45 @@ def _caller_in_eager(call: Location | None, report: Report) -> GraphBreak | None
         if each.location.line == around
         and (each.name.rpartition(".")[2] == caller or (caller.startswith("<") and caller != "<module>"))
     }
+    breaks = []
     for found in report.graph_breaks:
         place = found.location
         behind = found.effect == "partly_eager" and place.file == call.file and place.line <= call.line
         left = [each.compile_id for each in found.left_in_eager]
         left += found.compile_ids if behind or found.effect == "eager" else []
         if any((found.process, compile_id) in tried for compile_id in left):
-            return found
-    return None
+            breaks.append(found)
+    return breaks
 
 
-def split_off_by(place: Location, report: Report) -> GraphBreak | None:
-    """The break because of which torch compiles a function by itself that others call: it was met below it, as they
-    were compiled.
+def split_off_by(place: Location, report: Report) -> list[GraphBreak]:
+    """The breaks because of which torch compiles a function by itself that others call: they were met below it, as
+    these were compiled.
     """
     begins: dict[str, dict[int, str]] = {}
-    for each in report.compilations:
+    wholes = [each for each in report.compilations if not each.resumes]
+    for each in wholes:
         begins.setdefault(each.location.file, {})[each.location.line] = each.location.function.rpartition(".")[2]
 
     def function_of(frame: Location) -> LineKey | None:
-        line = max((line for line in begins.get(frame.file, ()) if line <= frame.line), default=0)
-        name = begins[frame.file][line] if line else ""
-        return Location(frame.file, line).at if name == frame.function.rpartition(".")[2] else None
+        named = frame.function.rpartition(".")[2]
+        above = (line for line, name in begins.get(frame.file, {}).items() if line <= frame.line and name == named)
+        return Location(frame.file, line).at if (line := max(above, default=0)) else None
 
-    whole = {each.key: each.location.at for each in report.compilations if not each.resumes}
+    whole = {each.key: each.location.at for each in wholes}
+    breaks = []
     for found in report.graph_breaks:
         around = list(map(function_of, found.stack))
         met_by = {whole.get((found.process, found.epoch, each)) for each in found.compile_ids} - {None, place.at}
         if any(place.at in around[around.index(root) + 1 :] for root in met_by if root in around):
-            return found
-    return None
+            breaks.append(found)
+    return breaks
+
+
+def named_breaks(breaks: Sequence[GraphBreak]) -> str:
+    """The breaks that have to end: "the break at train.py:8 (b1)", or several."""
+    places = [f"{each.location.short} ({each.id})" for each in breaks]
+    return f"the break{'' if len(places) == 1 else 's'} at {listed(places, _MOST_NAMED)}"
 
 
 def _came_with(found: GraphBreak, series: Series) -> bool:

@@ -227,8 +227,35 @@ def test_what_a_first_call_makes_does_not_end_with_a_break(expected: str, actual
     series = series_of(
         recompile("r1", "0/1", cause="module_attribute", source="self.table", expected=expected, actual=actual)
     )
-    series.apart = graph_break("b1", "partly_eager", at(20, "outer"))
+    series.apart = [graph_break("b1", "partly_eager", at(20, "outer"))]
     assert ("(b1) first" in advise(series).action) == ended
+
+
+def test_every_break_that_has_a_function_compiled_by_itself_has_to_end() -> None:
+    report, limit = empty_report(), recompile("r9", "1/8", cause="limit", location=at(10, "Tower.forward"))
+    whole, tower, nested = compilation("0/0"), compilation("1/0"), compilation("2/0")
+    whole.location, tower.location = at(30, "Model.forward"), at(10, "Tower.forward")
+    nested.location = at(12, "<listcomp>")  # Begins between the function and its breaks.
+    tower.caller, report.compilations = at(32, "forward"), [whole, tower, nested]
+    stack = [at(40, "main"), at(32, "forward")]
+    report.graph_breaks = [
+        graph_break("b1", "split", at(14, "forward"), stack=[*stack, at(14, "forward")], compile_ids=["0/0"]),
+        graph_break("b2", "split", at(16, "forward"), stack=[*stack, at(16, "forward")], compile_ids=["0/0"]),
+        graph_break("b3", "split", at(33, "forward"), stack=[at(40, "main"), at(33, "forward")], compile_ids=["0/0"]),
+    ]
+    (found,) = findings(*counted("module_attribute", "self.calls", [str(n) for n in range(1, 9)]), limit, report=report)
+    assert "(b1)" in found.advice and "(b2)" in found.advice and "(b3)" not in found.advice
+
+
+@pytest.mark.parametrize(("texts", "data"), [("abcde", True), ("ababa", False)])
+def test_texts_that_never_come_again_are_data(texts: str, data: bool) -> None:
+    (found,) = findings(*counted("value", "titles[0]", [repr(each) for each in texts]))
+    assert ("as a tensor" in found.advice) == data
+    (_, length) = findings(
+        *counted("value", "titles[0]", [repr(each) for each in texts]),
+        recompile("r9", "0/9", cause="container", source="len(titles)", expected="6", actual="5", change="c9"),
+    )
+    assert "`titles` into numbers" in length.advice
 
 
 def test_a_gradient_that_comes_and_goes_is_told_as_one() -> None:

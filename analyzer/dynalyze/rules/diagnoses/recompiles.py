@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import msgspec
 
@@ -15,7 +16,16 @@ from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
-from dynalyze.rules.recompile_series import Limited, Series, functions, gather, seconds, spared_by_dynamic, split_off_by
+from dynalyze.rules.recompile_series import (
+    Limited,
+    Series,
+    functions,
+    gather,
+    named_breaks,
+    seconds,
+    spared_by_dynamic,
+    split_off_by,
+)
 from dynalyze.rules.report_queries import ids, recompile_cost
 from dynalyze.rules.rule import Ranked, Rule, recompile_owner
 from dynalyze.text.amounts import listed
@@ -84,7 +94,7 @@ def _kept_static(series: Series, report: Report) -> str:
 
 def _ended_first(series: Series, report: Report) -> str:
     """The graph break without which there would be no such recompile; "" where there is none."""
-    place = series.apart.location if series.apart is not None else series.lead.result_of
+    place = series.apart[0].location if series.apart else series.lead.result_of
     return next((each.id for each in report.graph_breaks if place is not None and each.location.at == place.at), "")
 
 
@@ -127,9 +137,12 @@ def _reached_limit(group: Limited, report: Report) -> Ranked:
 def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises: bool) -> Advice:
     """The cause first; raising the limit only for a set of values that is known to be small."""
     main = group.main
+    split = split_off_by(group.reached[0].location, report)
+    if main.apart:  # Each of them is enough to have torch compile the function by itself.
+        split = [*main.apart, *(each for each in split if each not in main.apart)]
+        main = replace(main, apart=split)
     owner, advice = recompile_owner(main, report), advise(main)
-    split = main.apart or split_off_by(group.reached[0].location, report)
-    place = f"{split.location.short} ({split.id})" if split is not None else ""
+    place = named_breaks(split) if split else ""
     if owner is not None and owner.at_limit:
         advice = msgspec.structs.replace(advice, action=owner.at_limit, example=None)
     if main.modules:
@@ -138,7 +151,7 @@ def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises:
         note = "The limit counts all modules that run one code together."
         whole = "compile the function or the module that calls them, in place of each by itself"
         if place:
-            whole = f"end the break at {place}, because of which torch compiles each by itself"
+            whole = f"end {place}, because of which torch compiles each by itself"
         action = f"{what_changed(main)}: {whole}; or raise the limit to their number, see the setting."
     else:
         limit = 2 * max(sum(map(group.share_of, group.series)), 8) if main.package else 16
@@ -149,8 +162,8 @@ def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises:
         )
         changed = f"{what_changed(main)}. " if main.lead.source else ""
         first = "Fix the cause first. "
-        if place and (main.apart is None or main.package):  # Else the advice begins with it.
-            first = f"End the break at {place} first: torch compiles this function by itself because of it. "
+        if place and (not main.apart or main.package):  # Else the advice begins with it.
+            first = f"End {place} first: torch compiles this function by itself because of that. "
         action = f"{first}{changed}{advice.action}{_kept_static(main, report)}{_beside(group)}"
         if main.package:
             dynamic = "compile with `torch.compile(..., dynamic=True)`, or " if spared_by_dynamic(main.lead) else ""

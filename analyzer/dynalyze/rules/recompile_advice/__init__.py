@@ -23,7 +23,7 @@ from dynalyze.rules.recompile_advice.source import (
     read_source,
 )
 from dynalyze.rules.recompile_advice.state import different_modules, one_code, several_threads, states_of
-from dynalyze.rules.recompile_series import Series, is_zero_or_one
+from dynalyze.rules.recompile_series import Series, is_zero_or_one, named_breaks
 from dynalyze.text.amounts import listed
 
 _SUBJECTS: dict[Cause, str] = {
@@ -61,6 +61,8 @@ def what_changed(series: Series) -> str:
         return f"{subject} changed {series.changes} times{seen}"
     if series.lead.cause == "container" and " in " in (series.lead.expected or ""):
         return f"{subject} changed, now {series.lead.actual}"
+    if (other := sizes.equal_size(series.lead)) and series.changes == 1:
+        return f"{subject} and `{other}` were equal, and differed then"
     if is_zero_or_one(series.lead):
         return f"{subject} was {series.lead.actual}, the code was compiled for sizes from 2 up"
     if len(values) > 1:
@@ -200,14 +202,14 @@ def advise(series: Series) -> Advice:
             f"Keep this the same from call to call: {guard}" if guard else "Find out what changes between calls.",
             "A guard of the compiled code did not hold for a new call.",
         )
-    apart = series.apart
-    if apart is not None and series.package and library_of(apart.location.file):
-        apart = None  # Nobody can end that one either.
+    # In a package that a package calls nobody can end them either.
+    apart = [each for each in series.apart if not (series.package and library_of(each.location.file))]
     # What a first call makes is missing in it, whatever it is compiled with.
-    if apart is not None and adviser is not values.left_over and not _was_not_there(lead):
+    if apart and adviser is not values.left_over and not _was_not_there(lead):
         action = f"{advice.action[0].lower()}{advice.action[1:]}" if advice.action[1].islower() else advice.action
-        first = f"End the break at {apart.location.short} ({apart.id}) first, and run this again"
+        it = "it stays" if len(apart) == 1 else "they stay"
+        first = f"End {named_breaks(apart)} first, and run this again: torch compiles this function by itself because"
         advice = msgspec.structs.replace(
-            advice, action=f"{first}: torch compiles this function by itself because of it. Where it stays, {action}"
+            advice, action=f"{first} of {'it' if len(apart) == 1 else 'them'}. Where {it}, {action}"
         )
     return advice if advice.link else msgspec.structs.replace(advice, link=RECOMPILATION_PAGE)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from dynalyze.facts.guards import SIZE
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Location, Recompile
 from dynalyze.rules.recompile_advice.source import (
@@ -104,11 +105,11 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             link=DYNAMIC_PAGE,
         )
     computed = dimension is None or series.lead.result_of is not None or (series.resumes and not series.whole_call)
-    if computed or series.apart is not None or not marks:
+    if computed or series.apart or not marks:
         # What is to be done about a break that leaves the caller in eager stands before this. A line there, which
         # torch tries to trace, can mark nothing.
         other = ", or remove the graph break before this code and mark the input that the size comes from"
-        if series.apart is not None:
+        if series.apart:
             other = f". Where `{source.argument}` is an input of the whole, mark it before the first call instead"
         size = f"`{source.shown}`" if source.shown else "The size"
         return Advice(
@@ -329,7 +330,32 @@ def symbolic(series: Series, source: Expression) -> Advice:
         return _zero_or_one(changed_together(series), source, str(series.lead.actual))
     if series.replaced:
         return _made_anew(series.replaced)
+    if series.forced_by is None and (other := equal_size(series.lead)):
+        return _taken_for_one(source, other)
     return _asked(source, series.forced_by, series.one_value)
+
+
+def equal_size(lead: Recompile) -> str:
+    """The size that a size has to be as long as; "" where another condition did not hold."""
+    sizes = lead.source or "", lead.expected or ""
+    return as_written(sizes[1]) if lead.cause == "symbolic" and all(map(SIZE.fullmatch, sizes)) else ""
+
+
+def _taken_for_one(source: Expression, other: str) -> Advice:
+    """Sizes that are equal in the call that is compiled get one symbol, unless they are marked (torch calls it duck
+    shaping); no line has to ask.
+    """
+    mark = f"torch._dynamo.maybe_mark_dynamic({source.argument}, {source.dimension})"
+    marked = f", or write `{mark}` before it" if source.is_name else ""
+    return Advice(
+        f"Make the first call with inputs in which `{source.shown}` and `{other}` differ{marked}: they were equally "
+        "long in the call that was compiled, and torch took them for one size.",
+        "Of sizes that may vary, those that are equal are one to the compiler, unless they are marked. Where the code "
+        "itself asks whether they are equal, its two answers are two programs, each compiled once.",
+        Example(f"{source.call}({source.argument})", f"{mark}\n{source.call}({source.argument})") if marked else None,
+        *dynamic_sources(source.dynamo_name),
+        link=DYNAMIC_PAGE,
+    )
 
 
 def _asked(source: Expression, line: Location | None, one_value: bool) -> Advice:

@@ -369,6 +369,8 @@ def container(series: Series, source: Expression) -> Advice:
         )
     if once and was == "empty" and source.text.startswith("self."):  # A list that is added to has its line, as a rule.
         return filled
+    if held in series.of_texts:
+        return _of_texts(held)
     return Advice(
         f"Give `{held}` the same entries in every call: fill what is missing, or stack the tensors of a list into one "
         "whose first dimension may vary; go through what are no tensors before the call. Where only a few sets of "
@@ -485,16 +487,30 @@ def of_entries(series: Series, source: Expression) -> Advice:
     )
 
 
+_FEW_TEXTS = 3
+
+
 def _choice(series: Series, source: Expression, *, yes_or_no: bool) -> Advice:
     name, call = source.argument, source.call
-    values = [text for text in dict.fromkeys(series.values) if kind_of(text) in ("str", "bool")][:2]
-    example = None
+    values = [text for text in dict.fromkeys(series.values) if kind_of(text) in ("str", "bool")]
+    if len(values) > _FEW_TEXTS and len(values) > series.changes:
+        return _of_texts(name)
+    values, example = values[:2], None
     if name.isidentifier() and len(values) > 1:
         table = ", ".join(f"{text}: {call}_{_suffix(text, name)}" for text in values)
         example = Example(f"{call}(x, {name})", f"{call}s = {{{table}}}  # each one compiled\n{call}s[{name}](x)")
     kept = "It compiles twice at most." if yes_or_no else "Keep the set of values small: each one is compiled."
     return Advice(
         f"Decide on `{name}` outside: write and compile one function for each of its values. {kept}", CONSTANT, example
+    )
+
+
+def _of_texts(name: str) -> Advice:
+    """Texts that are data: each call brings others."""
+    return Advice(
+        f"Turn `{name}` into numbers before the call, the ids or hashes that the code makes of a text, and pass them "
+        "as a tensor: every text is compiled by itself.",
+        f"{CONSTANT} So is a text.",
     )
 
 
