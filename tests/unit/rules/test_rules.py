@@ -451,6 +451,8 @@ def test_a_break_that_a_generator_brings_up_again_names_the_first_one() -> None:
     ]
     _, found = found_by(report, "graph-break")
     assert f"{MODEL.rpartition('/')[2]}:71 (b1)" in found.advice and "`None`" not in found.advice
+    report.graph_breaks[1].compile_ids = []  # As in a damaged log.
+    assert len(found_by(report, "graph-break")) == 2 and report.capture.notes == []
 
 
 def test_what_raised_is_told_unless_it_was_compiled_again_later() -> None:

@@ -94,7 +94,7 @@ def _cause_of(found: GraphBreak, recipe: Recipe | None, report: Report) -> str:
 
 def _earlier(found: GraphBreak, report: Report) -> str:
     """The break that a consequence follows from: the first one of the same attempt to compile."""
-    first = next(each for each in report.graph_breaks if {*each.compile_ids} & {*found.compile_ids})
+    first = next((each for each in report.graph_breaks if {*each.compile_ids} & {*found.compile_ids}), found)
     return first.id if first is not found else ""
 
 
