@@ -13,7 +13,10 @@ from program import plain_python
 from warm_starts import start_by_forks
 
 from dynalyze.bench.run import Benchmarks
+from dynalyze.bench.workers import Stopped
 from dynalyze.cli.group import run
+from dynalyze.trials.explain import tried
+from dynalyze.trials.records import SettingTrial
 
 PROGRAM = """
 import torch
@@ -87,6 +90,23 @@ def test_what_is_told_of_settings_is_what_torch_does(explained: Callable[..., di
         ended = plain_python("set.py", cwd=Path.cwd(), env={"TORCH_LOGS": "graph_breaks"})
         lines = {int(found) for found in re.findall(r'set\.py", line (\d+), in (?:reads|chooses)\n', ended.stderr)}
         assert len(lines) == each["breaks"]
+
+
+def test_what_was_not_tried_for_want_of_time_is_told(
+    explained: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[SettingTrial] = []
+
+    def one(*given: Any) -> SettingTrial:
+        if results:
+            raise Stopped("out_of_time")
+        results.append(tried(*given))
+        return results[0]
+
+    monkeypatch.setattr("dynalyze.trials.explain.tried", one)
+    report = explained(PROGRAM)
+    assert len(report["trials"]["tried"]) == 1
+    assert any(note.startswith("Not all settings") for note in report["capture"]["notes"])
 
 
 def test_sizes_that_the_program_keeps_static_are_not_tried_dynamic(

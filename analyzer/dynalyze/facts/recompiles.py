@@ -254,7 +254,8 @@ def _given_by(function: str, code: str | None) -> str:
     """
     name = function.rpartition(".")[2]
     with contextlib.suppress(SyntaxError, ValueError, RecursionError):
-        tree = ast.parse(code or "")
+        written = (code or "").strip()
+        tree = ast.parse(f"{written} ..." if written.endswith(":") else written)
         match tree.body if name in _COMPREHENSIONS else []:
             case [ast.Assign([ast.Name(given)], ast.ListComp() | ast.SetComp() | ast.DictComp())]:
                 return given

@@ -112,8 +112,11 @@ class Series:
 
     @property
     def place(self) -> Location:
-        """Where to look first: the line that decided it or read the value, where torch tells, else the function."""
-        return self.forced_by or self.read_at or self.lead.location
+        """Where to look first: the line that decided it or read the value, where torch tells and it is none of torch's,
+        else the function.
+        """
+        lines = (each for each in (self.forced_by, self.read_at) if each is not None)
+        return next((each for each in lines if library_of(each.file) != "torch"), self.lead.location)
 
 
 @dataclass

@@ -66,8 +66,13 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
     if found.tried:
         setattr(report, "trials", found)  # noqa: B010  a field of this feature: the type checker does not know it
-    elif why:
-        report.capture.notes.append(f"The settings that the advice names were not tried: {why}.")
+    if why:
+        which = (
+            "Not all settings that the advice names were"
+            if found.tried
+            else "The settings that the advice names were not"
+        )
+        report.capture.notes.append(f"{which} tried: {why}.")
 
 
 def candidates(report: Report, findings: Iterable[Finding], *, static: bool = False) -> list[Advised]:

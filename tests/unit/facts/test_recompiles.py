@@ -256,6 +256,22 @@ def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> Non
     assert (found.source, found.expected, found.actual) == ("x.max().item()", "3", "4")
 
 
+def test_what_a_function_gives_to_a_loop_is_named_by_its_call(tmp_path: Path) -> None:
+    code = "def forward(x):\n    for part in split(x):\n        x = x + part\n\ndef split(x):\n    return x.tolist()\n"
+    file = write_source(tmp_path, code)
+    forward = Frame(file, 2, "forward")
+    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
+    (found,) = recompiled(
+        run_of(
+            start("0/0", Frame(file, 1, "forward")), broke([forward, Frame(file, 6, "split", 11, 21)]),
+            end("0/0"), start("1/0", resumed, [MAIN, forward]), end("1/0"),
+            again("1/0: ___stack0[1] == 3", "1/1", expected="3", actual="4"),
+            start("1/1", resumed, [MAIN, forward]), end("1/1"),
+        )
+    )  # fmt: skip
+    assert found.source == "split(x)[1]"
+
+
 def test_what_a_comprehension_gives_is_named_as_the_program_names_it(tmp_path: Path) -> None:
     """Up to Python 3.11 it is a function of its own, on the same line, and the break is in that one."""
     file = write_source(
