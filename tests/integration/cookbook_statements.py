@@ -285,6 +285,13 @@ def f(h):
     peak = h.max().detach()
     seen.append(peak)
     return h + 1
+=== list-for-python: (torch.rand(6, 2), torch.tensor([2, 4]))
+def f(x, lengths):
+    sizes = lengths.tolist()
+    return [part.relu() for part in x.split(sizes)]
+---
+def f(x, lengths):
+    return [part.relu() for part in x.split([2, 4])]
 === tensor-item: (torch.arange(1.0, 4.0),)
 def f(h):
     peak = h.max().item() * 2
@@ -607,6 +614,8 @@ import numpy as np
 def f(h): return torch.ones(int(np.prod(h.detach().numpy()))) * 2
 === range-list: (torch.ones(2, 3), torch.tensor(1))
 def f(h, n): return h.sum(torch.arange(2).mul(n).tolist()) * 2
+=== list-for-python -> range-list: (torch.ones(2, 3),)
+def f(h): return h.sum(torch.arange(h.dim()).tolist()) * 2
 === check-that-tells: (torch.ones(2),)
 seen = []
 

@@ -47,7 +47,7 @@ DYNAMIC = ("number-text", "symbolic-flag")
 # From this version on torch traces what they are about.
 TRACED = dict.fromkeys(("layer-drop", "python-random", "random-branch"), "2.15")
 # For what no other recipe fits: they say what such a statement needs, and show no change of it.
-GENERAL = ("data-dependent-branch", "dynamic-shape", "number-for-python")
+GENERAL = ("data-dependent-branch", "dynamic-shape", "list-for-python", "number-for-python")
 SECOND_BREAK = "*** While handling this graph break"
 
 

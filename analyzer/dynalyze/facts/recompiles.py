@@ -23,6 +23,7 @@ from dynalyze.text.json_text import read_json
 
 _PREFIX = re.compile(r"^(?P<id>!?\d+/(?:\d+)?(?:/\d+)?): ")
 _STACK = re.compile(r"\b___stack\d+\b")
+_LEFT = re.compile(rf"{_STACK.pattern}(?:\[\d+\])*(?:\.size\(\)\[\d+\])?")
 _SHAPES = ("shape", "rank", "stride", "symbolic")
 # Functions of their own up to Python 3.11.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
@@ -240,6 +241,9 @@ def _name_results(entries: list[Recompile], breaks: list[GraphBreak], compiled: 
         if here is not None and here.location.function != entry.location.function and place in callers:
             here = None  # A lambda or a comprehension on the line: what goes on has all that it gives.
         origin, expression = (here, here.expression) if here is not None else callers.get(place, (None, ""))
+        if entry.cause == "symbolic" and (left := _LEFT.search(entry.source)) is not None and left[0] != entry.source:
+            # A condition that torch derived from it and from other sizes: nobody wrote that.
+            entry.source, entry.expected, entry.actual = left[0], None, None
         if expression:
             entry.source = _STACK.sub(lambda _, text=expression: text, entry.source)  # type: ignore[misc]
         if origin is None and entry.location.file.startswith("<"):

@@ -399,6 +399,7 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     ),
     # `x.item()`, `int(n)`; torch reads a number for `layers[index]` too, which is another matter.
     "reads_a_number": lambda written: written.calls_any("item", "int", "float", "bool"),
+    "reads_a_list": lambda written: written.calls_any("tolist"),
     # `torch.arange(1, x.dim()).tolist()`: numbers that Python counts as well.
     "lists_a_range": lambda written: any(
         isinstance(made := each.func.value, ast.Call) and ast.unparse(made.func) == "torch.arange"

@@ -272,6 +272,21 @@ def test_what_a_function_gives_to_a_loop_is_named_by_its_call(tmp_path: Path) ->
     assert found.source == "split(x)[1]"
 
 
+def test_a_condition_on_what_a_break_left_is_named_by_that(tmp_path: Path) -> None:
+    """torch derives it from several sizes: nobody wrote it."""
+    file = write_source(tmp_path, "def forward(x):\n    n = x.max().item()\n    return x.view(n, -1)\n")
+    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
+    guard = "1/0: 3*max(1, x.size()[1] // ___stack0) == 3*x.size()[1]"
+    (found,) = recompiled(
+        run_of(
+            start("0/0", Frame(file, 1, "forward")), broke([Frame(file, 2, "forward", 8, 22)]), end("0/0"),
+            start("1/0", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/0"),
+            again(guard, "1/1"), start("1/1", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/1"),
+        )
+    )  # fmt: skip
+    assert (found.cause, found.source, found.expected) == ("symbolic", "x.max().item()", None)
+
+
 def test_what_a_comprehension_gives_is_named_as_the_program_names_it(tmp_path: Path) -> None:
     """Up to Python 3.11 it is a function of its own, on the same line, and the break is in that one."""
     file = write_source(

@@ -140,7 +140,8 @@ CHOICES = [
     *[(BUILTIN, "Dynamo does not know how", context, code, "", name) for context, code, name in BUILTINS],
     (SKIPPED, "marked", "module: torch.nn.utils.rnn, qualname: pack", "pack(x)", "", "skipped-function"),
     ("Data dependent operator", "", "aten._local_scalar_dense.default", TOLIST, "sizes.tolist()", "tensor-tolist"),
-    ("Data dependent operator", "", "aten._local_scalar_dense.default", "x.split(n.tolist())", "n.tolist()", None),
+    ("Data dependent operator", "", "aten._local_scalar_dense.default", "x.split(n.tolist())", "n.tolist()",
+     "list-for-python"),
     ("Data dependent operator", "", "aten.equal.default", "if torch.equal(a, b):\n    a = b", "torch.equal(a, b)",
      "data-dependent-result"),
 ]  # fmt: skip
