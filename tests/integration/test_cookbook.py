@@ -171,6 +171,37 @@ def test_config_removes_the_break(recipe: Recipe, tmp_path: Path) -> None:
     torch.testing.assert_close(plain(run.result), plain(eager_result(load(recipe, "before", tmp_path), recipe)))
 
 
+OPERATORS = [
+    ("aten.nonzero.default", lambda x: x.nonzero() * 2),
+    ("aten.masked_select.default", lambda x: x.masked_select(x > 1) * 2),
+    ("aten.nonzero.default", lambda x: x[x > 1] * 2),
+    ("aten._unique2.default", lambda x: x.unique() * 2),
+    ("aten.unique_consecutive.default", lambda x: x.unique_consecutive() * 2),
+    ("aten.bincount.default", lambda x: x.long().bincount() * 2),
+    ("aten.repeat_interleave.Tensor", lambda x: x.repeat_interleave(x.long()) * 2),
+    ("aten._ctc_loss.Tensor", lambda x: ctc_loss(x) * 2),
+    ("aten.linalg_lstsq.default", lambda x: torch.linalg.lstsq(x[:, None], x[:, None]).solution * 2),
+]
+
+
+def ctc_loss(x: Any) -> Any:
+    spoken = x.expand(6, 1, 4).log_softmax(-1)
+    return torch.nn.functional.ctc_loss(spoken, torch.tensor([[1, 2]]), torch.tensor([6]), torch.tensor([2]))
+
+
+@pytest.mark.parametrize(("operator", "f"), OPERATORS)
+def test_the_setting_for_sizes_is_named_where_torch_can_capture_them(operator: str, f: Callable[[Any], Any]) -> None:
+    x = torch.arange(4.0)
+    torch._dynamo.config.capture_dynamic_output_shape_ops = True
+    try:
+        torch.compile(f, backend="eager", fullgraph=True)(x)
+        captured = True
+    except torch._dynamo.exc.Unsupported:
+        captured = False
+    found = find(BrokenStatement("Dynamic shape operator", "", operator))
+    assert (found is not None) == captured
+
+
 @pytest.mark.parametrize("each", mostly_slow(named(FITTING)))
 def test_the_change_does_what_it_says_on_other_statements_of_its_shape(each: Fitting, tmp_path: Path) -> None:
     recipe = replaced(each.recipe, before=each.before, after=each.after, inputs=each.inputs)

@@ -277,7 +277,8 @@ def _from_torch(found: GraphBreak, report: Report) -> Advice:
     """PyTorch's own hints, those first that say something about this code. A setting among them was tried on no program
     of its kind, so what it leaves is said to be open; one that was tried here in vain is left out.
     """
-    fails = setting_fails(report, [found.id])
+    # torch 2.13 has no dynamic form of the operator then (`ctc_loss`), whatever its hint says.
+    fails = setting_fails(report, [found.id]) or found.gb_type == "Dynamic shape operator"
     logs = re.search(r"\b(?:print|warn\w*)\b", found.context) is not None
     hints = [
         hint
