@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from dynalyze.facts.graph_text import Assignment, Comment, statements
 from dynalyze.report import Compilation, Graph, Location, Report
 from dynalyze.report.caches import CacheDifference, CacheKey, CacheName, Caches, DifferenceKind
+from dynalyze.text.amounts import whole_number
 
 _ORDER: tuple[DifferenceKind, ...] = (
     "torch", "device", "state", "variable", "setting", "path", "order", "tag", "pass", "threads", "inputs", "constant",
@@ -208,7 +209,7 @@ def _explained(
     if head == "gm":
         return "constant", f"a tensor that the graph holds: {item}", None
     if head == "example_inputs":
-        number = int(item) if item.isdigit() else 0
+        number = whole_number(item) or 0
         return "inputs", f"an input: {_input(other, keys[1], number)}, {_parts(before, after)}", None
     if head in _MODULES:
         kind, says = _of_setting(f"{_MODULES[head]}{item}", before, after)

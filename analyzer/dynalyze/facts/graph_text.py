@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from dynalyze.report import GraphInput, InputKind, Location
+from dynalyze.text.amounts import whole_number
 
 _TENSOR = re.compile(
     r"(?:(?P<wrapper>\w+)\()?(?P<dtype>[a-z]+\d+\w*)\[(?P<shape>[^\]]*)\](?:\[(?P<stride>[^\]]*)\])?"
@@ -63,7 +64,7 @@ def graph_input(name: str, annotation: str) -> GraphInput:
 
 def _sizes(text: str | None) -> list[int | str]:
     parts = [part.strip() for part in (text or "").split(",") if part.strip()]
-    return [int(part) if part.isdigit() else part for part in parts]
+    return [part if (size := whole_number(part)) is None else size for part in parts]
 
 
 def _dtype(short: str) -> str:

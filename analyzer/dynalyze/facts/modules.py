@@ -13,6 +13,7 @@ from dynalyze.events.log import RunLog
 from dynalyze.facts.sources import Sources
 from dynalyze.report import CalledPart, Compilation, CompilationKey, LateHook, UncompiledMethod
 from dynalyze.report.models import ModuleFacts
+from dynalyze.text.amounts import whole_number
 
 # Where the call of each wrapper stands in a stack.
 _WRAPPER_FILES = (
@@ -94,7 +95,7 @@ def late_hooks(run: RunLog, compiled: Iterable[Compilation], sources: Sources) -
 
 def _keys(process: int, event: HookSeen) -> list[CompilationKey]:
     parts = (each.partition(" ") for each in event.compiles)
-    return [(process, int(epoch), compile_id) for epoch, _, compile_id in parts if epoch.isdigit()]
+    return [(process, number, rest) for epoch, _, rest in parts if (number := whole_number(epoch)) is not None]
 
 
 def uncompiled_methods(run: RunLog, sources: Sources) -> list[UncompiledMethod]:

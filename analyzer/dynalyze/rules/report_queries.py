@@ -136,7 +136,7 @@ def version(report: Report, package: str) -> tuple[int, ...]:
     text = report.environment.get("torch") if package == "torch" else None
     if text is None and isinstance(packages, dict):
         text = packages.get(package)
-    found = re.match(r"\d+(?:\.\d+)*", str(text or ""))
+    found = re.match(r"\d{1,9}(?:\.\d{1,9})*", str(text or ""))
     return tuple(int(number) for number in found[0].split(".")) if found else ()
 
 

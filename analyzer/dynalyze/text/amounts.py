@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_MOST_DIGITS = 18
+
 
 def count_of(number: int, singular: str, plural: str = "") -> str:
     """A counted noun: "1 graph break", "1,200 graph breaks"."""
@@ -47,6 +49,11 @@ def three_digits(value: float) -> str:
     if value >= 99.95 or value == 0:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that a text of digits says; None for another text, and for one of more digits than a count has."""
+    return int(text) if text and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def listed(names: Sequence[str], most: int | None = None) -> str:

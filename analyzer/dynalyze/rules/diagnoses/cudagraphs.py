@@ -11,7 +11,7 @@ from dynalyze.rules.report_queries import FROM_RUN, graphs_on_cuda, ids
 from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import count_of
 
-_FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+_FRAME = re.compile(r'File "([^"]+)", line (\d{1,9}), in (\S+)')
 _TREES = "https://docs.pytorch.org/docs/stable/torch.compiler_cudagraph_trees.html"
 # What torch says, and what helps against it.
 _ADVICE = (

@@ -11,7 +11,7 @@ from dynalyze.rules import report_queries as queries
 from dynalyze.rules.recompile_advice import shown_values
 from dynalyze.rules.recompile_series import Series
 from dynalyze.rules.rule import Ranked, Rule
-from dynalyze.text.amounts import count_of, how_often
+from dynalyze.text.amounts import count_of, how_often, whole_number
 
 _MOST_VALUES = 6
 _SWITCHED = re.compile(r"\b_?active_adapters?\b|\b_?disable_adapters\b|\b_adapters_disabled\b|\bmerged_adapters\b")
@@ -139,7 +139,7 @@ def lora_hotswap(report: Report) -> Iterator[Ranked]:
     adapters = [adapters for _, adapters in queries.adapters_of(report)]
     # Of the ranks that were seen, as sizes or in the layers at the end, the highest.
     sized = [one for one in series if re.search(r"\.size\(\)\[\d+\]$", one.lead.source or "")]
-    sizes = [int(value) for one in sized for value in one.values if value.isdigit()]
+    sizes = [size for one in sized for size in map(whole_number, one.values) if size is not None]
     rank = max([*sizes, *(rank for each in adapters for rank in each.ranks.values())], default=16)
     ranks = sizes or any(one.lead.cause in ("shape", "symbolic", "stride", "rank") for one in series)
     call = f"prepare_model_for_compiled_hotswap(model, target_rank={rank})"

@@ -16,7 +16,7 @@ from dynalyze.rules.recompile_advice.source import (
     read_source,
 )
 from dynalyze.rules.recompile_series import Series
-from dynalyze.text.amounts import listed
+from dynalyze.text.amounts import listed, whole_number
 
 _DTYPES = {
     "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
@@ -136,7 +136,7 @@ def rank(series: Series, source: Expression) -> Advice:
     """Another number of dimensions."""
     expected, actual = series.lead.expected, series.lead.actual
     dimensions = "1 dimension" if expected == "1" else f"{expected or 'the same number of'} dimensions"
-    one_less = _number(expected) - _number(actual) == 1 and actual != "0"
+    one_less = (whole_number(expected) or 0) - (whole_number(actual) or 0) == 1 and actual != "0"
     why = "The number of dimensions is never dynamic: each one is a program of its own, compiled once and kept."
     # A helper, as einops.rearrange, serves many lines; what a module of a package gets is for its caller to say.
     asking = series.lead.location if source.call != "model" else series.first_call
@@ -158,7 +158,3 @@ def rank(series: Series, source: Expression) -> Advice:
         source.passed_as(f"{source.argument}.unsqueeze(0)") if one_less else None,
         link=DYNAMIC_PAGE,
     )
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else 0

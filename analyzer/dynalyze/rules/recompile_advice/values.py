@@ -22,7 +22,7 @@ from dynalyze.rules.recompile_advice.numbers import (
 from dynalyze.rules.recompile_advice.source import Expression, as_written, dynamic_sources
 from dynalyze.rules.recompile_advice.state import AS_ONE
 from dynalyze.rules.recompile_series import Series, spared_by_dynamic
-from dynalyze.text.amounts import listed
+from dynalyze.text.amounts import listed, whole_number
 
 _DYNAMIC_INTEGERS = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
 _DYNAMIC_INTEGERS_NOTE = (
@@ -164,7 +164,7 @@ def _grows(series: Series, name: str) -> bool:
     line = series.lead.read_at.code or "" if series.lead.read_at is not None else ""
     if re.search(rf"\b{re.escape(name)} *\+=", line):
         return False
-    values = [int(each) for each in series.values if each.isdecimal()]
+    values = [number for number in map(whole_number, series.values) if number is not None]
     asks = re.compile(rf"[<>]=? *[\w.]*\b{re.escape(name)}\b|\b{re.escape(name)} *[<>]")
     if asks.search(line):
         values = sorted(set(values))
@@ -387,10 +387,10 @@ def _held(source: Expression) -> str:
 
 def _grew(lead: Recompile) -> bool:
     """Whether a container has more in it than the code was compiled for."""
-    before, after = lead.expected or "", lead.actual or ""
-    if before.isdecimal() and after.isdecimal():
-        return int(before) < int(after)
-    return before == "empty" or " not in " in before
+    before, after = whole_number(lead.expected), whole_number(lead.actual)
+    if before is not None and after is not None:
+        return before < after
+    return lead.expected == "empty" or " not in " in (lead.expected or "")
 
 
 def _arguments(series: Series, *, by_position: bool) -> Advice:
