@@ -375,6 +375,51 @@ seen(library.Net()(torch.randn(4, 3)))
     assert said.startswith("library.rotate, which the program put there, cannot travel") and "generator" in said
 
 
+TOOLS = """
+import collections
+class Tagged(type):
+    def __new__(kind, name, bases, space, tag=None):
+        if tag is None:
+            raise TypeError("a tag is needed")
+        return super().__new__(kind, name, bases, space)
+    def __init__(self, name, bases, space, tag=None):
+        super().__init__(name, bases, space)
+def made():
+    class Row(metaclass=Tagged, tag="row"):
+        pass
+    return Row
+Row = made()  # It cannot be made again from its parts, as a TypedDict cannot.
+Point = collections.namedtuple("Point", "x y")
+def listed(view):
+    return list(view)
+VIEWS = {type({}.keys()): listed, type({}.values()): listed}  # Classes without a name that leads to them.
+def scaled(x):
+    return x * Point(2.0, 3.0).y
+"""
+
+
+def test_what_is_there_by_itself_need_not_be_made_again(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(TOOLS)
+    program = """
+import tools
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        return tools.scaled(super().forward(x))
+seen(Net(3, 3)(torch.ones(2, 3)))
+"""
+    recorded = record(program, tmp_path)
+    assert_same(read(recorded), recorded.seen)
+
+
+def test_a_class_that_cannot_be_made_again_costs_no_call_that_does_without_it(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text(LIBRARY)
+    (tmp_path / "helpers.py").write_text(HELPERS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    program = "import library, tools\nlibrary.done = tools.made()\nseen(library.Net()(torch.randn(4, 3)))\n"
+    recorded = record(program, tmp_path)
+    assert_same(read(recorded), recorded.seen)
+
+
 KERNELS = """
 import torch
 class Layer(torch.nn.Linear):

@@ -110,7 +110,7 @@ def write(collected: Collected, run: Path, cloudpickle: str | None, most: int = 
     try:
         package = pickling.load_cloudpickle(cloudpickle)
         lost = _pickle_arguments(bundle, package)
-        bundle.patches = find_patches(bundle.targets, lambda value: pickling.refusal(value, package))
+        bundle.patches = find_patches(bundle.targets, package)
         room = min(most, shutil.disk_usage(path.parent).free // 2, _room_on_device())
         with side_effects.refused([run]):  # `__getstate__` and `__reduce__` are the user's code.
             pickling.save(bundle, path, package, room)

@@ -4,8 +4,9 @@
 
 A process that imports them anew has them as their files say, so that its calls would be other ones. What cannot be from
 the files travels with the calls. Functions and classes that are found under a name elsewhere go by that name, and those
-of the program itself by value. Flags that a package sets by itself stay as they are: they may say that something is
-there, as a library that was loaded.
+of the program itself by value, each packed by itself: most are there once their module is imported (a named tuple, what
+a decorator made), and only what is not is unpacked. Flags that a package sets by itself stay as they are: they may say
+that something is there, as a library that was loaded.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ import importlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from dynalyze.capture.assigned_values import is_plain_value
+from dynalyze.capture.bench import pickling
+from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.module_content import is_content, same_content, written_into
 from dynalyze.capture.hooks import ORIGINAL_MARK, after_import
 from dynalyze.capture.installed import is_installed
@@ -48,7 +51,7 @@ and its first line.
 class MonkeyPatch:
     """What stands in a module, or in one of its classes (`owner`), under a `name`; in a registry there under its `key`.
     A function or class is known by how it is `described`; one that is found elsewhere goes by that `reference`, its
-    module and name, everything else by `value`.
+    module and name, everything else by `value`, which of a function or class may be `Packed`.
     """
 
     module: str
@@ -58,6 +61,10 @@ class MonkeyPatch:
     described: Description
     reference: tuple[str, str] | None
     value: Any
+
+    @property
+    def place(self) -> str:
+        return ".".join(filter(None, (self.module, self.owner, self.name)))
 
     def apply(self, module: types.ModuleType) -> None:
         """Put it there, unless it is there by itself. Raises what importing the module of a reference raises."""
@@ -71,6 +78,8 @@ class MonkeyPatch:
         value = self.value
         if self.reference is not None:
             value = _found(importlib.import_module(self.reference[0]), self.reference[1])
+        elif isinstance(value, Packed):
+            value = value.unpacked(self)
         if registry is not None:
             registry[self.key] = value
         else:
@@ -85,22 +94,48 @@ class MonkeyPatch:
         return written_into(held, self.value)
 
 
-def find_patches(targets: Any, refusal: Callable[[Any], str]) -> list[MonkeyPatch]:
-    """Those in the modules that have to do with these callables. For a function that cannot travel, as `refusal` says,
-    one that raises an error when it is called: many a callback never is. Other values that cannot are left out.
+def find_patches(targets: Any, package: types.ModuleType) -> list[MonkeyPatch]:
+    """Those in the modules that have to do with these callables, packed with cloudpickle (`package`). For a function
+    that cannot travel one that raises an error when it is called: many a callback never is. Other values that cannot
+    are left out.
     """
-    found, tried = list[MonkeyPatch](), dict[int, str]()
+    found, tried = list[MonkeyPatch](), dict[int, Packed | CannotTravel | None]()
     for each in (each for module in _homes(targets) for each in _in_module(module)):
-        why = ""
-        if each.reference is None and not is_plain_value(each.value):
-            why = tried[id(each.value)] if id(each.value) in tried else refusal(each.value)
-            tried[id(each.value)] = why
-        if why and each.described:
-            what = ".".join(filter(None, (each.module, each.owner, each.name)))
-            each = replace(each, value=CannotTravel(what, why))
-        if each.described or not why:
+        if each.reference is not None or is_plain_value(each.value):
             found.append(each)
+            continue
+        if id(each.value) not in tried:
+            tried[id(each.value)] = _packed(each, package)
+        value = tried[id(each.value)]
+        if isinstance(value, CannotTravel):
+            found += [replace(each, value=replace(value, what=each.place))] if each.described else []
+        else:
+            found.append(each if value is None or not each.described else replace(each, value=value))
     return found
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A function or class that is needed only where it is not there by itself."""
+
+    pickled: bytes
+
+    def unpacked(self, patch: MonkeyPatch) -> Any:
+        """It, or what stands for it where this process cannot have it."""
+        try:
+            return pickling.unpack(self.pickled)
+        except Exception as error:
+            return CannotTravel(patch.place, one_line(error))
+
+
+def _packed(patch: MonkeyPatch, package: types.ModuleType) -> Packed | CannotTravel | None:
+    """None for what is too large to go by itself: it travels with the calls."""
+    try:
+        return Packed(pickling.pack(patch.value, package))
+    except pickling.PickleTooLarge:
+        return None
+    except Exception as error:
+        return CannotTravel(patch.place, one_line(error))
 
 
 @dataclass(frozen=True)
@@ -162,7 +197,7 @@ def _in_module(module: types.ModuleType) -> Iterator[MonkeyPatch]:
 def _under(module: str, owner: str, name: str, value: Any) -> Iterator[MonkeyPatch]:
     entries: list[tuple[Any, Any]] = [(None, value)]
     if type(value) in _REGISTRIES and any(map(_described, value.values())):
-        entries = [(key, held) for key, held in value.items() if isinstance(key, (str, int, type)) and _described(held)]
+        entries = [(key, held) for key, held in value.items() if _is_key(key) and _described(held)]
     for key, held in entries:
         held = _behind_wrappers(held)
         if isinstance(held, types.ModuleType):
@@ -176,6 +211,14 @@ def _under(module: str, owner: str, name: str, value: Any) -> Iterator[MonkeyPat
         # Values of a package that are no flags are its affair.
         elif is_plain_value(held) or (_is_own(module) and is_content(held)):
             yield MonkeyPatch(module, owner, name, key, (), None, held)
+
+
+def _is_key(key: Any) -> bool:
+    """Whether another process has this key of a registry too: `type({}.keys())` has no name that leads to it."""
+    if isinstance(key, type):
+        module = key.__module__
+        return module == "__main__" or _found(sys.modules.get(module), key.__qualname__) is key
+    return isinstance(key, (str, int))
 
 
 def _of_function(

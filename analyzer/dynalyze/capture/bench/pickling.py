@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
+import pickle
 import sys
 import types
 import warnings
@@ -29,7 +30,7 @@ from dynalyze.capture.torch_private import compiled_calls, custom_operators
 
 _MODULE_NAMES = frozenset({"__name__", "__file__", "__package__", "__path__"})
 _MOST_SEARCHED = 2000
-_MOST_TRIED = 1 << 20  # Bytes of tensors.
+_MOST_PACKED = 1 << 20  # Bytes of tensors.
 
 
 class CannotPickle(Exception):
@@ -111,15 +112,22 @@ def save(value: Any, path: Path, package: types.ModuleType, budget: int) -> int:
     return written.nbytes
 
 
-def refusal(value: Any, package: types.ModuleType) -> str:
-    """Why a value cannot travel by itself; "" where it can, and where it is too large to try."""
-    try:
-        _pickler(package, _Written(_MOST_TRIED)).Pickler(io.BytesIO(), protocol=5).dump(value)
-    except PickleTooLarge:
-        return ""
-    except Exception as error:
-        return one_line(error)
-    return ""
+def pack(value: Any, package: types.ModuleType) -> bytes:
+    """A value by itself, for `unpack`. Raises PickleTooLarge, and what pickling it raises."""
+    file = io.BytesIO()
+    _pickler(package, _Written(_MOST_PACKED)).Pickler(file, protocol=5).dump(value)
+    return file.getvalue()
+
+
+def unpack(packed: bytes) -> Any:
+    """Read back what `pack` made. Globals of the program's file that are there already stay what they are: the
+    functions and the model of a bundle have them too.
+    """
+    main = vars(sys.modules["__main__"])
+    there = dict(main)
+    value = pickle.loads(packed)
+    main.update(there)
+    return value
 
 
 def load(path: Path) -> Any:
