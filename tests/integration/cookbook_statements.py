@@ -342,13 +342,13 @@ def f(loss, keep): return torch.where(keep, loss, 0.0).sum() / keep.sum()
 def f(loss, a, b): return loss[a & ~b].sum()
 ---
 def f(loss, a, b): return torch.where(a & ~b, loss, 0.0).sum()
-=== masked-update: (torch.ones(4, 2), torch.tensor([True, False, True, True]), torch.tensor([1.0, 2.0]))
+=== masked-update: (torch.ones(2, 3, 2), torch.tensor([[True, False, True], [True, True, False]]), torch.ones(2))
 def f(x, mask, w):
     x[mask] -= w
     return x
 ---
 def f(x, mask, w):
-    x -= torch.where(mask[:, None], w, 0)
+    x -= torch.where(mask[..., None], w, 0)
     return x
 === masked-update: (torch.arange(4.0),)
 def f(x):

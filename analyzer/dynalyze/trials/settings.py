@@ -21,8 +21,10 @@ def trials_of(report: Report) -> SettingTrials | None:
 
 
 def setting_fails(report: Report, ids: set[str], setting: str = "") -> bool:
-    """Whether the setting for these graph breaks and recompiles was tried, and ends none of them."""
-    own = [each for each in _of(report, ids) if each.setting == (setting or each.setting) != _DYNAMIC]
+    """Whether the setting for these graph breaks and recompiles was tried, and ends none of them; "" is all but
+    `dynamic=True`.
+    """
+    own = [each for each in _of(report, ids) if (each.setting == setting if setting else each.setting != _DYNAMIC)]
     return bool(own) and not any(ids.intersection(each.ended) for each in own)
 
 

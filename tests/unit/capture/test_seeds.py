@@ -83,3 +83,10 @@ def test_which_values_of_a_module_are_compared(
     changed = {each for each in before.keys() | after.keys() if before.get(each) != after.get(each)}
     file = (tmp_path / "constants_of_a_program.py").resolve()
     assert changed == ({f"{name} of {file}"} if name else set())
+
+
+def test_operators_that_were_asked_for_are_none_of_the_programs_names() -> None:
+    torch = pytest.importorskip("torch")
+    before = names_of_modules()
+    assert torch.ops._c10d_functional is not None and torch.ops._dir
+    assert "_c10d_functional" in torch.ops._dir and names_of_modules() == before

@@ -258,6 +258,13 @@ def test_texts_that_never_come_again_are_data(texts: str, data: bool) -> None:
     assert "`titles` into numbers" in length.advice
 
 
+def test_a_file_keeps_its_name_behind_another_sentence() -> None:
+    line = Location("/work/Blocks.py", 25, None, "forward", "n = int(x.shape[2])")
+    series = series_of(recompile("r1", "0/1", source="x.size()[2]", expected="4", actual="5", forced_by=line))
+    series.apart = [graph_break("b1", "partly_eager", at(20, "outer"))]
+    assert "Where it stays, Blocks.py:25 fixes" in advise(series).action
+
+
 def test_a_gradient_that_comes_and_goes_is_told_as_one() -> None:
     told = advice("value", "model.weight.grad", "None", "Tensor object", library="torch", owner="Parameter")
     assert "set_to_none=False" in told.action and "setter" not in told.action

@@ -10,7 +10,7 @@ from dynalyze.facts.compiled_calls import CompiledCalls
 from dynalyze.render.text.report import tried_words
 from dynalyze.report import GraphBreak, Location, Recompile, Report
 from dynalyze.rules.rule import judge
-from dynalyze.rules.settings import ALL_SIZES
+from dynalyze.rules.settings import ALL_SIZES, as_python
 from dynalyze.trials.explain import Advised, candidates, tried, try_all
 from dynalyze.trials.records import SettingTrial, SettingTrials
 from sample_reports import graph_break, recompile, rich_report
@@ -85,6 +85,16 @@ def test_a_setting_in_torchs_own_words_is_tried_and_goes_where_it_fails() -> Non
     raised = with_trials(report, SettingTrial(SCALARS, ["b1"], problem="TorchRuntimeError: no"))
     advice = next(each.advice for each in judge(raised) if "b1" in each.evidence)
     assert SCALARS not in advice and "Or move it out." in advice
+
+
+def test_dynamic_true_is_not_advised_where_it_ends_nothing() -> None:
+    def advice(report: Report) -> str:
+        return next(each.advice for each in judge(report) if each.rule == "recompile")
+
+    mark = sized(1, location=HERE, source="x.size()[0]")
+    assert "dynamic=True" in advice(program(mark))
+    failed = advice(with_trials(program(mark), SettingTrial(as_python(ALL_SIZES), ["r1"])))
+    assert "dynamic=True" not in failed and "maybe_mark_dynamic(x, 0)" in failed
 
 
 def test_a_higher_limit_is_tried_against_reaching_the_limit_alone() -> None:

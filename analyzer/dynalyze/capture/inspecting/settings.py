@@ -209,7 +209,8 @@ def names_of_modules() -> dict[str, str]:
         if first in _OF_COMPILERS or (first == "torch" and private) or not isinstance(module, types.ModuleType):
             continue
         file, own = getattr(module, "__file__", None) or "", {}
-        is_programs = file.endswith(".py") and not is_installed(file)
+        # torch.ops says that its file is `_ops.py`, and lists the operators that were asked for.
+        is_programs = file.endswith(".py") and not is_installed(file) and first != "torch"
         for attribute, value in list(vars(module).items()):
             with contextlib.suppress(Exception):  # A metaclass may answer anything.
                 what = _described(value, name) or (_of_values(value) if is_programs and name != "__main__" else "")

@@ -13,6 +13,7 @@ import msgspec
 from dynalyze.capture.trace_records import LIMITS
 from dynalyze.report import Advice, Example, Recompile, Report
 from dynalyze.rules.recompile_advice import advise, history, what_changed
+from dynalyze.rules.recompile_advice.sizes import OR_DYNAMIC
 from dynalyze.rules.recompile_advice.source import as_written, clipped
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
@@ -27,7 +28,8 @@ from dynalyze.rules.recompile_series import (
     split_off_by,
 )
 from dynalyze.rules.report_queries import ids, recompile_cost
-from dynalyze.rules.rule import Ranked, Rule, recompile_owner
+from dynalyze.rules.rule import Ranked, Rule, recompile_owner, setting_fails
+from dynalyze.rules.settings import ALL_SIZES, as_python
 from dynalyze.text.amounts import listed
 
 _RANK = 400
@@ -67,9 +69,13 @@ def _rank(base: int, members: list[Recompile]) -> int:
 
 def _changed(series: Series, report: Report) -> Ranked:
     advice = advise(series)
-    advice = msgspec.structs.replace(advice, action=f"{advice.action}{_kept_static(series, report)}")
+    action = advice.action
+    if setting_fails(report, ids(series.members), as_python(ALL_SIZES)):
+        action = action.replace(OR_DYNAMIC, "")
+    action += _kept_static(series, report)
     if values := history(series, _MOST_VALUES):
-        advice = msgspec.structs.replace(advice, action=f"{advice.action} {values}")
+        action += f" {values}"
+    advice = msgspec.structs.replace(advice, action=action)
     return recompile.finding(
         f"{what_changed(series)}: {_again(series)}",
         advice,

@@ -206,7 +206,8 @@ def advise(series: Series) -> Advice:
     apart = [each for each in series.apart if not (series.package and library_of(each.location.file))]
     # What a first call makes is missing in it, whatever it is compiled with.
     if apart and adviser is not values.left_over and not _was_not_there(lead):
-        action = f"{advice.action[0].lower()}{advice.action[1:]}" if advice.action[1].islower() else advice.action
+        is_word = advice.action.partition(" ")[0].rstrip(",:").isalpha()  # Not `Blocks.py:25`.
+        action = f"{advice.action[0].lower()}{advice.action[1:]}" if is_word else advice.action
         it = "it stays" if len(apart) == 1 else "they stay"
         first = f"End {named_breaks(apart)} first, and run this again: torch compiles this function by itself because"
         advice = msgspec.structs.replace(

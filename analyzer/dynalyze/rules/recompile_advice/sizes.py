@@ -30,6 +30,7 @@ _AUTOMATIC = (
     "The first compile takes every size as fixed. Unless dynamic=False forbids it, torch makes a size that changed "
     "dynamic in the second compile; marked before the first call, there is no second one."
 )
+OR_DYNAMIC = "; or compile with `torch.compile(..., dynamic=True)`"
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
 _MOST_NAMED = 3
@@ -150,8 +151,7 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     name = " (by the name that the call there has for it)" if other else ""
     first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
     return Advice(
-        f"{mark} {sizes.named}{name} as dynamic before the first call{at}: {_quoted(marks)}{alone}; or compile with "
-        f"`torch.compile(..., dynamic=True)`.{first}",
+        f"{mark} {sizes.named}{name} as dynamic before the first call{at}: {_quoted(marks)}{alone}{OR_DYNAMIC}.{first}",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*naming, *marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),
@@ -186,8 +186,7 @@ def _met_first(series: Series, line: Location) -> Advice | None:
         return None
     names = listed([f"`{name}`" for name in dict(series.met)])
     return Advice(
-        f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}; or compile with "
-        "`torch.compile(..., dynamic=True)`.",
+        f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}{OR_DYNAMIC}.",
         f"{names} came for the first time, and torch takes such a size as fixed. At {line.short} the size that "
         f"had become dynamic meets it, and is as fixed from there on. {_BUCKETS}",
         link=DYNAMIC_PAGE,
