@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from program import explain, wait_for, working_in
+from program import explain, plain_python, wait_for, working_in
 from warm_starts import start_dynalyze
 
 from limits import WALL_SECONDS
@@ -79,6 +79,20 @@ def test_a_budget_that_is_too_small_says_how_to_measure(cwd: Path) -> None:
     assert MEASURED not in notes_of(report)
     assert ended.stdout.count("not measured in 0.01 s") == 1
     assert _gone_from(cwd)
+
+
+def test_processes_that_measure_find_what_the_run_has_compiled(cwd: Path) -> None:
+    """An Inductor setting of ours in their environment gave every graph another key: each compiled anew, in vain."""
+    (cwd / "fit.py").write_text(TRAINING.replace("net = ", "net = torch.compile(").replace("1))\n", "1)))\n", 1))
+    plain, measured = cwd / "plain", cwd / "measured"
+    plain_python("fit.py", cwd=cwd, env={"TORCHINDUCTOR_CACHE_DIR": str(plain)})
+    _, report = explain(
+        "fit.py", "--bench-seconds", "20", cwd=cwd, bench=True, env={"TORCHINDUCTOR_CACHE_DIR": str(measured)}
+    )
+    (row,) = [each for each in report["measurements"] if each["configuration"] != "eager"]
+    assert row["speedup"] is not None
+    graphs = {folder: {each.name for each in folder.glob("fxgraph/*/*")} for folder in (plain, measured)}
+    assert graphs[plain] and graphs[measured] == graphs[plain]
 
 
 def _gone_from(folder: Path) -> bool:

@@ -76,9 +76,7 @@ IMPORTED_BY_THE_FIRST = (
 )  # fmt: skip
 LOGS = {"TORCH_LOGS", "TORCH_TRACE"}
 # What the processes that measure are started with, beside READ_AT_USE: launch/run.py NOTHING_REMEMBERED.
-MEASURING = ("TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE", "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE",
-             "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE",
-             "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO")  # fmt: skip
+MEASURING = ("TORCH_DYNAMO_AUTOMATIC_DYNAMIC_LOCAL_PGO", "TORCH_DYNAMO_AUTOMATIC_DYNAMIC_REMOTE_PGO")
 # What says that a program imports transformers first of all: not after it has changed what can be imported.
 _IMPORTS_IT = re.compile(rb"^(?:from|import) transformers\b", re.MULTILINE)
 # What lives in the user's process, and what brings Ray or pytest along.

@@ -205,8 +205,7 @@ def _again(observation: Observation, first: Report, folder: Path) -> Observation
 def _run(observation: Observation, cache: Path) -> Report:
     """One start with this cache folder; its report says what the start added to it."""
     before = _entries(cache)
-    remote = {name: off for name, off in NOTHING_REMOTE.items() if name in os.environ}
-    switches = {**observation.switches, **cache_variables(cache), **remote}
+    switches = {**observation.switches, **cache_variables(cache), **NOTHING_REMOTE}
     with observed(replace(observation, switches=switches)) as seen:
         report = seen.report
     report.folder = report.folder or working_folder()

@@ -26,12 +26,9 @@ from dynalyze.launch.supervised import Supervised
 
 START = Path(dynalyze.__file__).resolve().parent / "capture" / "start.py"
 _WATCH_SECONDS, _LOOK_SECONDS = 0.2, 0.05
-NOTHING_REMOTE = {
-    "TORCHINDUCTOR_FX_GRAPH_REMOTE_CACHE": "0",
-    "TORCHINDUCTOR_AUTOGRAD_REMOTE_CACHE": "0",
-    "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE": "0",
-    "TORCHINDUCTOR_BUNDLED_AUTOTUNE_REMOTE_CACHE": "0",
-}
+_REMOTE_CACHES = ("FX_GRAPH", "AUTOGRAD", "AUTOTUNE", "BUNDLED_AUTOTUNE")
+# Off where they are on: set where nobody has set it, one of them gives every graph another key than the run's.
+NOTHING_REMOTE = {name: "0" for each in _REMOTE_CACHES if (name := f"TORCHINDUCTOR_{each}_REMOTE_CACHE") in os.environ}
 # Whatever could make a cold start warm, beside the cache folders, which are new.
 NOTHING_REMEMBERED = {
     **NOTHING_REMOTE,
