@@ -258,6 +258,31 @@ def test_texts_that_never_come_again_are_data(texts: str, data: bool) -> None:
     assert "`titles` into numbers" in length.advice
 
 
+def test_a_choice_of_torchs_own_is_no_line_to_change() -> None:
+    """Of a convolution on a CPU: `numel(input) <= 20480` chooses between its implementations."""
+    conv = Location("/env/lib/python3.11/site-packages/torch/nn/modules/conv.py", 560, None, "_conv_forward")
+    asked = {
+        "cause": "symbolic",
+        "source": "3 * x.size()[2]",
+        "expected": "3 * x.size()[2] <= 20480",
+        "actual": "27648",
+    }
+    for line, where in ((conv, "conv.py:560"), (None, "may choose")):
+        told = advise(series_of(recompile("r1", "0/1", forced_by=line, **asked))).action
+        assert "`3 * x.size(2) <= 20480`" in told and where in told and "pad" not in told.lower()
+
+
+def test_the_call_of_what_is_compiled_fixes_no_size() -> None:
+    """Behind `@torch.no_grad()` torch names that line alone, and arguments by their numbers."""
+    call = at(23, "forward", "out = net(image)")
+    report, again = empty_report(), recompile("r1", "0/1", source="args[0].size()[1]", expected="128", actual="96")
+    whole = compilation("0/0")
+    again.location = whole.location = again.forced_by = call
+    whole.caller, report.compilations = at(23, "<module>", "out = net(image)"), [whole]
+    (found,) = findings(again, report=report)
+    assert "fixes" not in found.advice and "dynamic=True" in found.advice
+
+
 def test_a_file_keeps_its_name_behind_another_sentence() -> None:
     line = Location("/work/Blocks.py", 25, None, "forward", "n = int(x.shape[2])")
     series = series_of(recompile("r1", "0/1", source="x.size()[2]", expected="4", actual="5", forced_by=line))

@@ -48,7 +48,7 @@ def shape(series: Series, source: Expression) -> Advice:
         fixed = _specialized(source, series.forced_by, dynamic=series.was_dynamic)
         return _met_first(series, series.forced_by) or fixed
     if series.asked is not None:
-        return _asked(source, series.asked, series.one_value)
+        return _asked(series, source, series.asked)
     if source.is_cache:
         return _static_cache()
     values = set(series.values)
@@ -331,7 +331,7 @@ def symbolic(series: Series, source: Expression) -> Advice:
         return _made_anew(series.replaced)
     if series.forced_by is None and (other := equal_size(series.lead)):
         return _taken_for_one(source, other)
-    return _asked(source, series.forced_by, series.one_value)
+    return _asked(series, source, series.forced_by)
 
 
 def equal_size(lead: Recompile) -> str:
@@ -357,10 +357,21 @@ def _taken_for_one(source: Expression, other: str) -> Advice:
     )
 
 
-def _asked(source: Expression, line: Location | None, one_value: bool) -> Advice:
-    """A line whose question about a size has another answer for the next one, or, with `one_value`, for any other."""
-    if line is not None and (one_value or _LOOP.search(line.code or "")):
+def _asked(series: Series, source: Expression, line: Location | None) -> Advice:
+    """A line whose question about a size has another answer for the next one, or for any other."""
+    if line is not None and (series.one_value or _LOOP.search(line.code or "")):
         return _specialized(source, line)
+    range_of = clipped(as_written(series.lead.expected or series.lead.guard))
+    if re.search("[<>]", range_of) and (line is None or library_of(line.file) == "torch"):
+        asks = f"torch chooses by it at {line.short}." if line is not None else (
+            "torch may choose by it, as for a convolution on a CPU; where a line of yours asks it, move that out "
+            "of the compiled function."
+        )  # fmt: skip
+        return Advice(
+            f"Take a call on each side of `{range_of}` in the warm-up, each is compiled once: {asks}",
+            f"The compiled code holds for sizes in that range. {_BUCKETS}",
+            link=DYNAMIC_PAGE,
+        )
     condition = f"`{source.shown}`" if source.shown else "a size"
     at = f" at {line.short}" if line is not None else ""
     action = f"Move the decision on {condition}{at} out of the compiled function, or pad so that it always falls the"
