@@ -224,7 +224,7 @@ HEADS = ("time", "speedup", "compile", "payback", "memory", "answers")
 def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
     """The columns of HEADS; "" for what was not measured."""
     if item.status != "valid" or item.latency_ms is None:
-        return [failure(item).partition(":")[0].removeprefix("is "), *[""] * (len(HEADS) - 1)]
+        return ["not timed" if item.status == "valid" else item.status, *[""] * (len(HEADS) - 1)]
     cost, even, gain, speed = compile_cost(item), item.break_even, item.speedup, ""
     eager = item.configuration == EAGER
     if gain is not None:
@@ -241,10 +241,11 @@ def cells(item: Measurement, accuracy: Accuracy | None) -> list[str]:
 
 
 def failure(item: Measurement) -> str:
-    """Why there is no number: "is invalid: no frame was compiled"."""
+    """Why there is no number: "could not be measured: no frame was compiled"."""
     if item.status == "valid":
         return ": ".join(filter(None, ["was not timed", item.reason]))
-    return f"{'is invalid' if item.status == 'invalid' else 'failed'}: {item.reason or 'the reason is not known'}"
+    how = "could not be measured" if item.status == "invalid" else "failed"
+    return f"{how}: {item.reason or 'the reason is not known'}"
 
 
 def ratio_words(speed: Speedup) -> str:
@@ -461,11 +462,15 @@ def speed_clause(measurements: list[Measurement]) -> str:
     return capital(claim(best)) + (f", {eager:,} of {best.calls:,} repeated calls in eager" if eager else "")
 
 
-def not_measured(measurements: list[Measurement]) -> list[str]:
-    """Why a measurement that was tried has no number, as a sentence. What the time was too short for a note says."""
+def not_measured(measurements: list[Measurement], unchecked: str) -> list[str]:
+    """Why a measurement that was tried has no number, as a sentence; `unchecked` is why answers are not known. What the
+    time was too short for a note says.
+    """
     best = first_best(measurements)
     if best is None or (best.status == "valid" and not best.reason):
         return []
+    if best.reason and best.reason == unchecked:
+        return ["Its speed could not be measured either."]
     return [f"Its speed could not be measured: {best.reason or 'the reason is not known'}."]
 
 

@@ -246,7 +246,7 @@ def verdict_sentences(report: Report, *, effects: bool = True) -> list[str]:
     number = len({name for finding in skipped for name in finding.evidence})
     were = "was" if number == 1 else "were"
     left = [f"{count_of(number, 'function')} {were} left in eager without a graph break."] if number else []
-    unmeasured = words_bench.not_measured(report.measurements)
+    unmeasured = words_bench.not_measured(report.measurements, report.answers_unchecked)
     wrong = words_bench.wrong_answers(report.accuracy)
     again = ["The recompile limit was reached: later calls run in eager."] if counted.limits else []
     done = _effects(counted) if effects or not counted.breaks else []

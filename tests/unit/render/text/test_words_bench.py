@@ -46,7 +46,7 @@ def compiled(name: str = "default", **changes: object) -> Measurement:
 @pytest.mark.parametrize(
     ("status", "reason", "said"),
     [
-        ("invalid", "no frame was compiled", "fullgraph is invalid: no frame was compiled"),
+        ("invalid", "no frame was compiled", "fullgraph could not be measured: no frame was compiled"),
         ("failed", "out of memory", "fullgraph failed: out of memory"),
         ("failed", "", "fullgraph failed: the reason is not known"),
     ],
