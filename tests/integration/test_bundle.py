@@ -411,6 +411,33 @@ seen(Net(3, 3)(torch.ones(2, 3)))
     assert_same(read(recorded), recorded.seen)
 
 
+WRAPPING = """
+import functools, shapes
+def scaled(function, by):
+    @functools.wraps(function)  # It says that it is the one in whose place it stands.
+    def run(x):
+        return function(x) * by
+    return run
+for number in range(8):
+    setattr(shapes, f"f{number}", scaled(getattr(shapes, f"f{number}"), 10.0 ** number))
+shapes.one = shapes.other = lambda x: x + 1
+class Net(torch.nn.Linear):
+    def forward(self, x):
+        x = super().forward(x)
+        return sum(getattr(shapes, f"f{number}")(x) for number in range(8)) + shapes.one(x) + shapes.other(x)
+seen(Net(3, 3)(torch.ones(2, 3)))
+"""
+
+
+def test_each_of_many_patches_is_itself_and_one_in_two_places_is_one(tmp_path: Path) -> None:
+    plain = "".join(f"def f{number}(x): return x + {number}\n" for number in range(8))
+    (tmp_path / "shapes.py").write_text(f"{plain}def one(x): return x\ndef other(x): return x\n")
+    recorded = record(WRAPPING, tmp_path)
+    found = read(recorded, f"import shapes\nfound['one'] = shapes.one is shapes.other\n{EACH_CALL}")
+    assert found["one"]
+    assert_same(found, recorded.seen)
+
+
 def test_a_class_that_cannot_be_made_again_costs_no_call_that_does_without_it(tmp_path: Path) -> None:
     (tmp_path / "library.py").write_text(LIBRARY)
     (tmp_path / "helpers.py").write_text(HELPERS)

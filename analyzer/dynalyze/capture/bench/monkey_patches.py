@@ -99,14 +99,14 @@ def find_patches(targets: Any, package: types.ModuleType) -> list[MonkeyPatch]:
     that cannot travel one that raises an error when it is called: many a callback never is. Other values that cannot
     are left out.
     """
-    found, tried = list[MonkeyPatch](), dict[int, Packed | CannotTravel | None]()
+    found, tried = list[MonkeyPatch](), dict[int, tuple[Any, Packed | CannotTravel | None]]()
     for each in (each for module in _homes(targets) for each in _in_module(module)):
         if each.reference is not None or is_plain_value(each.value):
             found.append(each)
             continue
-        if id(each.value) not in tried:
-            tried[id(each.value)] = _packed(each, package)
-        value = tried[id(each.value)]
+        if id(each.value) not in tried:  # It is kept: another one would get its id.
+            tried[id(each.value)] = each.value, _packed(each, package)
+        value = tried[id(each.value)][1]
         if isinstance(value, CannotTravel):
             found += [replace(each, value=replace(value, what=each.place))] if each.described else []
         else:
@@ -114,18 +114,20 @@ def find_patches(targets: Any, package: types.ModuleType) -> list[MonkeyPatch]:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, slots=True)
 class Packed:
-    """A function or class that is needed only where it is not there by itself."""
+    """A function or class that is needed only where it is not there by itself; in several places it is one."""
 
     pickled: bytes
+    made: Any = None
 
     def unpacked(self, patch: MonkeyPatch) -> Any:
         """It, or what stands for it where this process cannot have it."""
         try:
-            return pickling.unpack(self.pickled)
+            self.made = pickling.unpack(self.pickled) if self.made is None else self.made
         except Exception as error:
             return CannotTravel(patch.place, one_line(error))
+        return self.made
 
 
 def _packed(patch: MonkeyPatch, package: types.ModuleType) -> Packed | CannotTravel | None:

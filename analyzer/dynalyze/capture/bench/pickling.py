@@ -125,9 +125,10 @@ def unpack(packed: bytes) -> Any:
     """
     main = vars(sys.modules["__main__"])
     there = dict(main)
-    value = pickle.loads(packed)
-    main.update(there)
-    return value
+    try:
+        return pickle.loads(packed)
+    finally:
+        main.update(there)
 
 
 def load(path: Path) -> Any:
