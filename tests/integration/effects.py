@@ -99,6 +99,7 @@ HARMLESS = {
     "its own /proc": "open('/proc/self/comm', 'w').write('x'); open('/proc/self/fd/1', 'w').write('x')",
     "torch.save to memory": "torch.save(torch.ones(2), io.BytesIO())",
     "importing": "import this_is_imported",
+    "what urllib3 asks as it is imported": "import urllib3.util.connection as asked; asked._has_ipv6('::1')",
     "what machine this is": "import platform, ctypes.util; platform.processor(); ctypes.util.find_library('m')",
     "compiling": "torch.compile(lambda x: (x + 1).relu())(torch.ones(7))",
 }  # fmt: skip

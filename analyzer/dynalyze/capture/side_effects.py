@@ -193,6 +193,8 @@ class EffectsWatch:
             if asker is None:
                 if kind == "compiler" or (code.co_name in _BYTECODE and code.co_filename.startswith("<frozen imp")):
                     return None
+                if what == "listens on" and _asks_for_ipv6(code):
+                    return None
                 temporary = temporary or _is_tempfile(code)
             if kind == "program" or (kind == "library" and asker is None):
                 asker = frame
@@ -318,6 +320,11 @@ def _kind_of(file: str) -> FrameKind:
 
 def _is_tempfile(code: CodeType) -> bool:
     return os.path.basename(code.co_filename) in ("tempfile.py", "weakref.py") and is_installed(code.co_filename)
+
+
+def _asks_for_ipv6(code: CodeType) -> bool:
+    """Whether it is urllib3, which binds a port of its own for a moment as it is imported (`import requests`)."""
+    return code.co_name == "_has_ipv6" and "urllib3" in code.co_filename and is_installed(code.co_filename)
 
 
 def _is_below(path: str, folder: str) -> bool:
