@@ -85,6 +85,19 @@ def test_it_is_timed_where_it_is_and_left_as_it_was(
     assert not any(finding["rule"] == "not-recorded" for finding in report["findings"])
 
 
+def test_a_program_that_fails_afterwards_is_not_told_as_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = PROGRAM.format(compiled="torch.compile(model, backend='eager')")
+    (tmp_path / "fit.py").write_text(f"{program}\nraise ValueError('the disk is full')\n")
+    monkeypatch.chdir(tmp_path)
+    start_by_forks(monkeypatch, measures=True)
+    run(["explain", "fit.py", "--bench-seconds", "16", "--json", "r.json", "--quiet-target"])
+    report = json.loads((tmp_path / "r.json").read_text())
+    _, row = report["measurements"]
+    assert report["answers_unchecked"] == "the run failed" and f"the run failed, so {SHARED}" in row["notes"]
+
+
 @pytest.mark.parametrize("target", ["fit.py:Loud", pytest.param("hf:BertModel", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("mode", ["eval", pytest.param("train", marks=pytest.mark.slow)])
 def test_what_dynalyze_builds_is_timed_as_it_was_called(

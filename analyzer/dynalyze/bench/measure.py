@@ -87,9 +87,12 @@ def add_bench(
     if in_turns is not None and ready is not None:
         ready = ready if in_turns.problem else replace(ready, in_turns=in_turns)
     elif in_turns is not None and not in_turns.problem:
-        report.answers_unchecked = "the model is too large for a copy that could be compared with it"
+        ended = report.outcome.status in ("complete", "incomplete")  # Then there are no calls because of their size.
+        too_large = "the model is too large for a copy that could be compared with it"
+        report.answers_unchecked = too_large if ended else source.reason
         report.capture.notes += new_notes(list(in_turns.load.get("notes") or ()), report)
-        eager, row = rows_in_turns(in_turns, source.written or plan.first, TOO_LARGE)
+        why = TOO_LARGE if ended else source.reason
+        eager, row = rows_in_turns(in_turns, source.written or plan.first, why)
         report.measurements = [measurement(each, eager) for each in (eager, row)]
         return None
     elif in_turns is not None:

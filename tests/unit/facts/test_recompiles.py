@@ -241,68 +241,39 @@ def test_other_recompiles_are_other_changes(first: dict[str, Any], second: dict[
     assert [r.change for r in found] == ["c1", "c2"]
 
 
-def test_the_result_of_a_break_is_named_by_its_expression(tmp_path: Path) -> None:
-    """The half after the break gets it as `___stack0`, a name that is nowhere in the user's code."""
-    file = write_source(tmp_path, "def forward(x):\n    n = x.max().item()\n    return x * n\n")
-    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
-    (found,) = recompiled(
-        run_of(
-            start("0/0", Frame(file, 1, "forward")), broke([Frame(file, 2, "forward", 8, 22)]), end("0/0"),
-            start("1/0", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/0"),
-            again("1/0: ___stack0 == 3", "1/1", expected="3", actual="4"),
-            start("1/1", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/1"),
-        )
-    )  # fmt: skip
-    assert (found.source, found.expected, found.actual) == ("x.max().item()", "3", "4")
+READS = "def forward(x):\n    n = x.max().item()\n    return x * n\n"
+LISTS = "def forward(x, days):\n    hours = [d.hour() for d in days]\n    return x * hours[0]\n"
+LOOPS = "def forward(x):\n    for part in split(x):\n        x = x + part\n\ndef split(x):\n    return x.tolist()\n"
+DERIVED = "3*max(1, x.size()[1] // ___stack0) == 3*x.size()[1]"
 
 
-def test_what_a_function_gives_to_a_loop_is_named_by_its_call(tmp_path: Path) -> None:
-    code = "def forward(x):\n    for part in split(x):\n        x = x + part\n\ndef split(x):\n    return x.tolist()\n"
+@pytest.mark.parametrize(
+    ("code", "inner", "guard", "named"),
+    [
+        (READS, (2, "forward", 8, 22), "___stack0 == 3", "x.max().item()"),
+        # Up to Python 3.11 a comprehension is a function of its own, on the same line, and the break is in that one.
+        (LISTS, (2, "<listcomp>", 13, 21), "___stack0[0] == 3", "hours[0]"),
+        (LOOPS, (6, "split", 11, 21), "___stack0[1] == 3", "split(x)[1]"),
+        # torch derives it from several sizes: nobody wrote it.
+        (READS, (2, "forward", 8, 22), DERIVED, "x.max().item()"),
+    ],
+)
+def test_the_result_of_a_break_is_named_as_the_program_has_it(
+    code: str, inner: tuple[int, str, int, int], guard: str, named: str, tmp_path: Path
+) -> None:
+    """What follows the break gets it as `___stack0`, a name that is nowhere in the user's code."""
     file = write_source(tmp_path, code)
-    forward = Frame(file, 2, "forward")
-    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
+    forward, resumed = Frame(file, 2, "forward"), Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
+    around = [] if inner[1] == "forward" else [forward]
+    values = {} if guard == DERIVED else {"expected": "3", "actual": "4"}
     (found,) = recompiled(
         run_of(
-            start("0/0", Frame(file, 1, "forward")), broke([forward, Frame(file, 6, "split", 11, 21)]),
-            end("0/0"), start("1/0", resumed, [MAIN, forward]), end("1/0"),
-            again("1/0: ___stack0[1] == 3", "1/1", expected="3", actual="4"),
-            start("1/1", resumed, [MAIN, forward]), end("1/1"),
+            start("0/0", Frame(file, 1, "forward")), broke([*around, Frame(file, *inner)]), end("0/0"),
+            start("1/0", resumed, [MAIN, forward]), end("1/0"),
+            again(f"1/0: {guard}", "1/1", **values), start("1/1", resumed, [MAIN, forward]), end("1/1"),
         )
     )  # fmt: skip
-    assert found.source == "split(x)[1]"
-
-
-def test_a_condition_on_what_a_break_left_is_named_by_that(tmp_path: Path) -> None:
-    """torch derives it from several sizes: nobody wrote it."""
-    file = write_source(tmp_path, "def forward(x):\n    n = x.max().item()\n    return x.view(n, -1)\n")
-    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
-    guard = "1/0: 3*max(1, x.size()[1] // ___stack0) == 3*x.size()[1]"
-    (found,) = recompiled(
-        run_of(
-            start("0/0", Frame(file, 1, "forward")), broke([Frame(file, 2, "forward", 8, 22)]), end("0/0"),
-            start("1/0", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/0"),
-            again(guard, "1/1"), start("1/1", resumed, [MAIN, Frame(file, 2, "forward")]), end("1/1"),
-        )
-    )  # fmt: skip
-    assert (found.cause, found.source, found.expected) == ("symbolic", "x.max().item()", None)
-
-
-def test_what_a_comprehension_gives_is_named_as_the_program_names_it(tmp_path: Path) -> None:
-    """Up to Python 3.11 it is a function of its own, on the same line, and the break is in that one."""
-    file = write_source(
-        tmp_path, "def forward(x, days):\n    hours = [d.hour() for d in days]\n    return x * hours[0]\n"
-    )
-    forward = Frame(file, 2, "forward")
-    resumed = Frame(file, 2, "torch_dynamo_resume_in_forward_at_2")
-    (found,) = recompiled(
-        run_of(
-            start("0/0", Frame(file, 1, "forward")), broke([forward, Frame(file, 2, "<listcomp>", 13, 21)]),
-            end("0/0"), start("1/0", resumed, [MAIN, forward]), end("1/0"),
-            again("1/0: ___stack0[0] == 3", "1/1", expected="3", actual="4"),
-            start("1/1", resumed, [MAIN, forward]), end("1/1"),
-        )
-    )  # fmt: skip
-    assert found.source == "hours[0]"
+    assert (found.source, found.expected, found.actual) == (named, values.get("expected"), values.get("actual"))
 
 
 @pytest.mark.parametrize(

@@ -361,17 +361,9 @@ def _asked(series: Series, source: Expression, line: Location | None) -> Advice:
     """A line whose question about a size has another answer for the next one, or for any other."""
     if line is not None and (series.one_value or _LOOP.search(line.code or "")):
         return _specialized(source, line)
-    range_of = clipped(as_written(series.lead.expected or series.lead.guard))
-    if re.search("[<>]", range_of) and (line is None or library_of(line.file) == "torch"):
-        asks = f"torch chooses by it at {line.short}." if line is not None else (
-            "torch may choose by it, as for a convolution on a CPU; where a line of yours asks it, move that out "
-            "of the compiled function."
-        )  # fmt: skip
-        return Advice(
-            f"Take a call on each side of `{range_of}` in the warm-up, each is compiled once: {asks}",
-            f"The compiled code holds for sizes in that range. {_BUCKETS}",
-            link=DYNAMIC_PAGE,
-        )
+    limits = clipped(as_written(series.lead.expected or series.lead.guard))
+    if re.search("[<>]", limits) and (line is None or library_of(line.file) == "torch"):
+        return _chosen_by_torch(limits, line)
     condition = f"`{source.shown}`" if source.shown else "a size"
     at = f" at {line.short}" if line is not None else ""
     action = f"Move the decision on {condition}{at} out of the compiled function, or pad so that it always falls the"
@@ -381,6 +373,21 @@ def _asked(series: Series, source: Expression, line: Location | None) -> Advice:
         f"{action} same way.",
         "The size is dynamic, but the code asks something about it: an `if`, a modulo, a reshape that must divide. "
         f"The compiled code holds for one answer only. {_BUCKETS}",
+        link=DYNAMIC_PAGE,
+    )
+
+
+def _chosen_by_torch(limits: str, line: Location | None) -> Advice:
+    """Limits of a size that no line of the program is known to ask for: torch may take other code beyond them."""
+    asks = (
+        "torch may choose by it, as for a convolution on a CPU; where a line of yours asks it, move that out of the "
+        "compiled function."
+    )
+    if line is not None:
+        asks = f"torch chooses by it at {line.short}."
+    return Advice(
+        f"Take a call on each side of `{limits}` in the warm-up, each is compiled once: {asks}",
+        f"The compiled code holds for sizes within these limits. {_BUCKETS}",
         link=DYNAMIC_PAGE,
     )
 
