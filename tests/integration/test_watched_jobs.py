@@ -45,7 +45,8 @@ for step in range(240):
     took.append(time.perf_counter() - began)
     time.sleep(0.002)
 usual = statistics.median(took)
-said = json.dumps({step: took[step] - usual for step in (120, 180)})
+more = [max(0.0, each - usual) for each in took]
+said = json.dumps({step: [more[step], sum(more[step - 1 : step + 2])] for step in (120, 180)})
 os.write(1, f"rank {rank} {said}\\n".encode())  # At once: print writes its parts between those of the other rank.
 dist.barrier()
 time.sleep(1)
@@ -95,8 +96,9 @@ def test_ranks_are_told_apart_and_the_wait_is_what_the_other_rank_measured(tmp_p
     assert len(told(done.stdout)) == 2
     own = {int(rank): json.loads(text) for rank, text in re.findall(r"rank (\d) (\{[^}]*\})", done.stderr)}
     for notice, rank in zip(notices, (0, 1), strict=True):
-        measured = own[rank][str(notice["step"])]
-        assert notice["waited"][str(rank)] == pytest.approx(measured, rel=0.2, abs=0.05)
+        # A wait may reach into the next step, so a busy machine's delay there is counted too.
+        least, most = own[rank][str(notice["step"])]
+        assert 0.8 * least - 0.05 <= notice["waited"][str(rank)] <= 1.2 * most + 0.05
     assert done.stderr.count("[__recompiles] Recompiling function") == len(report["recompiles"]) == 2
     ranks = [(row["rank"], row["steps"], row["counted_by"]) for row in report["job"]["ranks"]]
     assert ranks == [(0, 240, "optimizer"), (1, 240, "optimizer")]
