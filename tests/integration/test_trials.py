@@ -55,6 +55,24 @@ for n in range(5, 17):
 """
 
 
+REFUSED = """
+import torch
+
+@torch.compile
+def smooths(x):
+    positive = x[x > 0]
+    return torch.nn.functional.conv1d(positive[None, None], torch.ones(1, 1, 2)).sum()
+
+@torch.compile
+def reads(x):
+    return x * x.abs().max().item()
+
+for _ in range(3):
+    smooths(torch.tensor([1.0, -1.0, 2.0, 3.0]))
+    reads(torch.ones(8))
+"""
+
+
 @pytest.fixture
 def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """`explain` of a program, without its benchmark and with all the time for trials."""
@@ -90,6 +108,20 @@ def test_what_is_told_of_settings_is_what_torch_does(explained: Callable[..., di
         ended = plain_python("set.py", cwd=Path.cwd(), env={"TORCH_LOGS": "graph_breaks"})
         lines = {int(found) for found in re.findall(r'set\.py", line (\d+), in (?:reads|chooses)\n', ended.stderr)}
         assert len(lines) == each["breaks"]
+
+
+def test_a_setting_under_which_inductor_fails_is_not_advised(explained: Callable[..., dict[str, Any]]) -> None:
+    report = explained(REFUSED)
+    tried = {each["setting"].rpartition(".")[2]: each for each in report["trials"]["tried"]}
+    sizes, scalars = tried["capture_dynamic_output_shape_ops = True"], tried["capture_scalar_outputs = True"]
+    assert (sizes["ended"], sizes["compiled"]) == ([], False) and "Inductor" in sizes["problem"]
+    assert scalars["compiled"] and len(scalars["ended"]) == 1 and report["trials"]["together"] is None
+    told = {key: each for each in report["findings"] for key in each["evidence"]}
+    assert told[scalars["against"][0]]["detail"]["config"] == scalars["setting"]
+    of_sizes = told[sizes["against"][0]]
+    assert of_sizes["detail"].get("config", "") == "" and "setting" not in of_sizes["advice"]
+    Path("set.py").write_text(f"import torch\nimport torch._dynamo\n{sizes['setting']}\n{REFUSED}")
+    assert "InductorError" in plain_python("set.py", cwd=Path.cwd(), check=False).stderr
 
 
 def test_what_was_not_tried_for_want_of_time_is_told(

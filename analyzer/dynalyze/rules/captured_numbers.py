@@ -5,6 +5,7 @@ what torch cannot follow once it has captured it.
 from __future__ import annotations
 
 import ast
+import re
 
 from dynalyze.rules.statement import Statement, called
 from dynalyze.text.amounts import listed
@@ -23,7 +24,11 @@ def asking_for_size(written: Statement) -> str:
     "`if rows.numel() == 0` below asks how many there are, and would break next ...".
     """
     made = {each.id for each in ast.walk(written.target or ast.Pass()) if isinstance(each, ast.Name)}
-    asked = [each for each in written.following if isinstance(each, ast.If) and made & _names_in(each.test)]
+    asked = [
+        each
+        for each in written.following
+        if isinstance(each, ast.If) and made & _names_in(each.test) and not _KINDS.match(ast.unparse(each.test))
+    ]
     if not asked:
         return ""
     tests = [f"`if {ast.unparse(each.test)}`" for each in asked[:3]]
@@ -39,6 +44,10 @@ def asking_for_size(written: Statement) -> str:
         f"{listed(tests)} below {asks} how many there are, and would break next or raise an error with the setting "
         f"alone.{ways} "
     )
+
+
+_KINDS = re.compile(r"(?:not )?isinstance\(|[\w.]+ is (?:not )?None$")
+"""Conditions on what something is, whatever its size."""
 
 
 def _asks_for_none(test: ast.expr) -> bool:

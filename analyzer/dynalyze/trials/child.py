@@ -21,13 +21,16 @@ class RecordedCompiles:
 
 @dataclass
 class CompileWith(Command[RecordedCompiles], do="compile_with"):
-    """Trace the calls with these settings of Dynamo, from an empty cache; eager's kernels run the graphs."""
+    """Compile the calls with these settings of Dynamo, with nothing compiled before. Where they are only `traced`,
+    eager's kernels run the graphs; else the program's backend compiles them.
+    """
 
     settings: dict[str, Any] = field(default_factory=dict)
+    traced: bool = True
 
     def carry_out(self, session: MeasuringSession) -> RecordedCompiles:
         from dynalyze.capture.fixing.prove import ChangeChecker
 
         if session.changes is None:
             session.changes = ChangeChecker(session.workload(), session.configuration, session.device, session.run)
-        return RecordedCompiles(*session.changes.compiled_with(self.settings))
+        return RecordedCompiles(*session.changes.compiled_with(self.settings, traced=self.traced))

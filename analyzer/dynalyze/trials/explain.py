@@ -1,16 +1,18 @@
 """Tries the settings of torch that findings name, on the recorded calls of a program that was explained.
 
-Traced alone, with eager's kernels: what breaks and what compiles again is decided there, and it takes a fraction of
-compiling.
+First traced alone, with eager's kernels: what breaks and what compiles again is decided there, and it takes a fraction
+of compiling. What helps is compiled then by the program's own backend, which refuses some graphs that settings make.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from dynalyze.bench.plan import Plan, worker_request
-from dynalyze.bench.workers import Stopped, Worker, WorkerFailed, WorkerPool
+from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench import commands
 from dynalyze.capture.events import TorchLoaded
 from dynalyze.events.reading import read_run
@@ -39,6 +41,12 @@ class Advised:
     against: list[str]
 
 
+class Compiles(Protocol):
+    """What the recorded calls compile with some settings, and what they raise; see `CompileWith`."""
+
+    def __call__(self, settings: dict[str, object], *, traced: bool = True) -> tuple[CompiledCalls, str]: ...
+
+
 def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     """Add `trials` to the report, if findings name settings that can be tried."""
     report = seen.report
@@ -57,7 +65,12 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     try:
         with pool.worker(worker_request(plan, plan.works[0], plan.first), None) as worker:
             found.calls = worker.ask(commands.Load()).calls
-            why = try_all(report, advised, found, lambda settings: _compiled(worker, torch.folder, settings))
+
+            def compiled(settings: dict[str, object], *, traced: bool = True) -> tuple[CompiledCalls, str]:
+                answer = worker.ask(CompileWith(settings, traced))
+                return compiled_calls(read_run(worker.folder / answer.folder), torch.folder), answer.raised
+
+            why = try_all(report, advised, found, compiled)
     except WorkerFailed as failure:
         why = failure.message.rstrip(".")
     except Stopped as stopped:
@@ -95,36 +108,68 @@ def candidates(report: Report, findings: Iterable[Finding], *, static: bool = Fa
     return list(found.values())
 
 
-def try_all(
-    report: Report, advised: list[Advised], found: SettingTrials,
-    compiled: Callable[[dict[str, object]], tuple[CompiledCalls, str]],
-) -> str:  # fmt: skip
-    """Each setting alone, then all that end something at once. Returns why none could be tried, if so."""
+def try_all(report: Report, advised: list[Advised], found: SettingTrials, compiled: Compiles) -> str:
+    """Each setting alone, then all that help at once: those that end something, and that the program's backend compiles
+    the calls with. Returns why none could be tried, if so.
+    """
     before, raised = compiled({})
     if raised:
         return f"the calls raise {raised.rstrip('.')}"
     found.breaks, found.recompiles = len(before.breaks), len(before.recompiles)
-    every: dict[str, object] = {}
+    helping: list[tuple[dict[str, object], SettingTrial]] = []
     for one in advised[:_MOST_TRIED]:
         met = _met(report, one.against, before)
         if not met:
             continue
         try:
-            found.tried.append(tried(report, one.settings, met, before, *compiled(one.settings)))
+            trial = tried(report, one.settings, met, before, *compiled(one.settings))
         except WorkerFailed as failure:
             if failure.kind in ("died", "timed_out"):
                 raise
             continue  # This torch has no such setting.
-        every = merged(every, one.settings) if found.tried[-1].ended else every
-    met = list(dict.fromkeys(each for trial in found.tried if trial.ended for each in trial.against))
-    if sum(bool(trial.ended) for trial in found.tried) > 1:
-        found.together = tried(report, every, met, before, *compiled(every))
+        found.tried.append(trial)
+        if trial.ended:
+            helping.append((one.settings, trial))
+    while helping:
+        every = functools.reduce(merged, (settings for settings, _ in helping))
+        if len(helping) > 1:
+            met = list(dict.fromkeys(each for _, trial in helping for each in trial.against))
+            found.together = tried(report, every, met, before, *compiled(every))
+        left = _compiling(helping, found, compiled)
+        if len(left) == len(helping):
+            break
+        helping, found.together = left, None
     return ""
 
 
-def _compiled(worker: Worker, torch_folder: str, settings: dict[str, object]) -> tuple[CompiledCalls, str]:
-    answer = worker.ask(CompileWith(settings))
-    return compiled_calls(read_run(worker.folder / answer.folder), torch_folder), answer.raised
+def _compiling(
+    helping: list[tuple[dict[str, object], SettingTrial]], found: SettingTrials, compiled: Compiles
+) -> list[tuple[dict[str, object], SettingTrial]]:
+    """Those with which the program's backend compiles the calls, as is noted in their trials; all where these raise as
+    they are, or time is up.
+    """
+    every = functools.reduce(merged, (settings for settings, _ in helping))
+    together = [found.together] if found.together is not None else []
+    try:
+        _, raised = compiled(every, traced=False)
+        if not raised:
+            for trial in [*(trial for _, trial in helping), *together]:
+                trial.compiled = True
+            return helping
+        if compiled({}, traced=False)[1]:
+            return helping
+        for trial in together:
+            trial.ended, trial.problem = [], raised
+        alone = [raised if len(helping) == 1 else compiled(settings, traced=False)[1] for settings, _ in helping]
+    except Stopped as stopped:
+        if stopped.reason == "interrupted":
+            raise
+        return helping
+    for (_, trial), problem in zip(helping, alone, strict=True):
+        trial.compiled, trial.problem = not problem, problem
+        if problem:
+            trial.ended = []
+    return [each for each, problem in zip(helping, alone, strict=True) if not problem]
 
 
 def tried(
@@ -143,7 +188,7 @@ def tried(
     ended = [each.id for each in breaks if _place(each) not in left]
     ended += _ended([each for each in report.recompiles if each.id in met], before.recompiles, after.recompiles)
     return SettingTrial(
-        as_python(settings), met, [] if raised else ended, len(after.breaks), len(after.recompiles), new, raised
+        as_python(settings), met, [] if raised else ended, len(after.breaks), len(after.recompiles), new, problem=raised
     )
 
 

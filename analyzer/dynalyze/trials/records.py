@@ -13,7 +13,8 @@ class SettingTrial(msgspec.Struct):
 
     `setting` are the statements. `against` are the graph breaks and recompiles of the report that it is advised for
     and that these calls meet, by id, `ended` those of them that are gone. `breaks` and `recompiles` count all that are
-    there with it, of the calls, and `new` are the lines that break with it alone. `problem` says what was raised.
+    there with it, of the calls, and `new` are the lines that break with it alone. `compiled` says that the program's
+    backend compiled the calls with it as well; `problem` says what was raised.
     """
 
     setting: Source
@@ -22,12 +23,14 @@ class SettingTrial(msgspec.Struct):
     breaks: int = 0
     recompiles: int = 0
     new: list[Location] = []
+    compiled: bool = False
     problem: Message = ""
 
 
 class SettingTrials(msgspec.Struct):
-    """Settings that the advice names, tried on the recorded calls, traced and run by eager's kernels; `together` with
-    all that end something, where there are several. `calls`, and what they compile as the program is.
+    """Settings that the advice names, tried on the recorded calls: traced, and compiled where they end something and
+    there was time; `together` with all of these, where there are several. `calls`, and what they compile as the
+    program is.
     """
 
     calls: int = 0

@@ -40,9 +40,10 @@ def tried_words(report: Report, finding: Finding) -> str:
     named = {*map(as_python, named_by(finding)), *([_DYNAMIC] if "dynamic=True" in finding.advice else [])}
     if trials is None:
         return ""
-    said = [_outcome(each, trials, ids) for each in _of(report, ids) if each.setting in named]
-    calls = count_of(trials.calls, "recorded call")
-    return f"Tried on the {calls}, traced without the compiler: {'; '.join(said)}" if said else ""
+    tried = [each for each in _of(report, ids) if each.setting in named]
+    said = "; ".join(_outcome(each, trials, ids) for each in tried)
+    how = ", traced without the compiler" if any(each.ended and not each.compiled for each in tried) else ""
+    return f"Tried on the {count_of(trials.calls, 'recorded call')}{how}: {said}" if said else ""
 
 
 def _of(report: Report, ids: Collection[str]) -> list[SettingTrial]:

@@ -424,6 +424,8 @@ def test_a_slice_that_needs_no_decision_is_told_and_only_emptiness_is_left_out()
     assert "`if rows.numel() > most`" in cut and "`rows[:most]` needs no `if`" in cut and "eave" not in cut
     assert "eave `if len(rows) == 0` out" in said("if len(rows) == 0:\n    y = y * 0")
     assert "eave" not in said("if len(rows) > 3:\n    y = y * 0")
+    for kind in ("isinstance(rows, Edges)", "not isinstance(rows, Edges)", "rows is not None"):
+        assert said(f"if {kind}:\n    y = y * 0") == ""
 
 
 def test_of_different_values_nothing_is_masked() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from dynalyze.bench.workers import WorkerFailed
+from dynalyze.bench.workers import Stopped, WorkerFailed
 from dynalyze.facts.compiled_calls import CompiledCalls
 from dynalyze.render.text.report import tried_words
 from dynalyze.report import GraphBreak, Location, Recompile, Report
@@ -112,7 +112,7 @@ def test_what_raises_ends_nothing() -> None:
 def test_a_setting_that_torch_lacks_costs_no_other_its_trial() -> None:
     found, report = SettingTrials(), program(reads())
 
-    def compiles(settings: dict[str, object]) -> tuple[CompiledCalls, str]:
+    def compiles(settings: dict[str, object], *, traced: bool = True) -> tuple[CompiledCalls, str]:
         if "unknown" in settings:
             raise WorkerFailed("internal", "torch has no such setting")
         return compiled(*([] if settings else [reads()])), ""
@@ -126,15 +126,54 @@ def test_a_setting_that_torch_lacks_costs_no_other_its_trial() -> None:
 def test_calls_that_compile_again_less_often_meet_that_many() -> None:
     found, several = SettingTrials(), [sized(1), sized(2), sized(3)]
     advised = [Advised(ALL_SIZES, ["r1", "r2", "r3"])]
-    try_all(program(*several), advised, found, lambda settings: (compiled(*([] if settings else [sized(1)])), ""))
+    try_all(
+        program(*several), advised, found,
+        lambda settings, *, traced=True: (compiled(*([] if settings else [sized(1)])), ""),
+    )  # fmt: skip
     (trial,) = found.tried
     assert len(trial.against) == len(trial.ended) == 1
 
 
 def test_nothing_is_told_of_settings_where_the_calls_raise_without_any() -> None:
     found = SettingTrials()
-    why = try_all(program(reads()), [Advised({"a": 1}, ["b1"])], found, lambda _: (compiled(reads()), "ValueError: no"))
+    why = try_all(
+        program(reads()), [Advised({"a": 1}, ["b1"])], found, lambda *_: (compiled(reads()), "ValueError: no")
+    )
     assert "ValueError: no" in why and found.tried == [] and found.together is None
+
+
+@pytest.mark.parametrize(
+    ("refused", "compiles"),
+    [([], ["capture_scalar_outputs", "other"]), (["other"], ["capture_scalar_outputs"]), (["out of time"], [])],
+)
+def test_what_helps_is_compiled_and_only_what_the_backend_refuses_is_told_as_that(
+    refused: list[str], compiles: list[str]
+) -> None:
+    found, report = SettingTrials(), program(reads(), reads(NEXT, "b2"))
+
+    def backend(settings: dict[str, object], *, traced: bool = True) -> tuple[CompiledCalls, str]:
+        left = [reads()] * ("capture_scalar_outputs" not in settings) + [reads(NEXT, "b2")] * ("other" not in settings)
+        if not traced and "out of time" in refused:
+            raise Stopped("out_of_time")
+        return compiled(*left), "" if traced or set(refused).isdisjoint(settings) else "InductorError: no"
+
+    advised = [Advised({name: True}, [key]) for name, key in (("capture_scalar_outputs", "b1"), ("other", "b2"))]
+    assert try_all(report, advised, found, backend) == ""
+    names = {each.setting.rpartition(".")[2].partition(" ")[0]: each for each in found.tried}
+    assert [name for name, each in names.items() if each.compiled] == compiles
+    assert [name for name, each in names.items() if each.problem and not each.ended] == (refused if compiles else [])
+    assert (found.together is None) == (len(compiles) == 1)
+
+
+def test_calls_that_the_backend_refuses_as_they_are_tell_nothing_of_a_setting() -> None:
+    found = SettingTrials()
+
+    def backend(settings: dict[str, object], *, traced: bool = True) -> tuple[CompiledCalls, str]:
+        return compiled(*([] if settings else [reads()])), "" if traced else "InductorError: no"
+
+    try_all(program(reads()), [Advised({"capture_scalar_outputs": True}, ["b1"])], found, backend)
+    (trial,) = found.tried
+    assert (trial.ended, trial.problem, trial.compiled) == (["b1"], "", False)
 
 
 def with_trials(report: Report, *trials: SettingTrial) -> Report:
@@ -178,3 +217,6 @@ def test_what_came_of_a_trial_stands_beside_the_finding_that_names_the_setting()
     (broken,) = [each for each in judge(more) if each.rule == "graph-break"]
     assert "9 recompiles" in tried_words(more, broken)
     assert tried_words(program(reads()), broken) == ""
+    compiled_too = SettingTrial(SCALARS, ["b1"], ["b1"], compiled=True)
+    assert "without the compiler" in tried_words(more, broken)
+    assert "without the compiler" not in tried_words(with_trials(program(reads()), compiled_too), broken)

@@ -108,7 +108,8 @@ class ChangeChecker:
         self._device = device
         self._folder = folder
         self._made = 0
-        self._traced = replace(configuration, name="traced", compile=True, backend="eager", mode=None, fullgraph=False)
+        self._compiled = replace(configuration, name="compiled", compile=True)
+        self._traced = replace(self._compiled, name="traced", backend="eager", mode=None, fullgraph=False)
         self._eager = replace(self._traced, compile=False)
         self._state = StateSnapshot(workload.model, _SEED, objects=False)
         self._runs = RunMaker(workload.model, self._state)
@@ -137,12 +138,13 @@ class ChangeChecker:
             self._compile(self._workload)
         return BaselineResult("", not differences(once, again), folder, self._share())
 
-    def compiled_with(self, settings: dict[str, Any]) -> tuple[str, str]:
-        """What the unchanged code compiles with settings of Dynamo: the folder of its events, and what it raises.
-        Raises UnknownSetting.
+    def compiled_with(self, settings: dict[str, Any], *, traced: bool = True) -> tuple[str, str]:
+        """What the unchanged code compiles with settings of Dynamo: the folder of its events, and what it raises. The
+        program's own backend compiles where it is not only `traced`. Raises UnknownSetting.
         """
+        how = self._traced if traced else replace(self._compiled, fullgraph=False)
         with self._undone(), self._with(_Change(None, settings)), self._recorded() as folder:
-            raised = self._run(self._workload, self._traced).raised
+            raised = self._run(self._workload, how).raised
         return folder, raised
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Any]]:

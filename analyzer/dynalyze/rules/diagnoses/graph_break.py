@@ -130,7 +130,7 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     advice = _from_recipe(found, recipe, own) if recipe is not None else _from_torch(found, report)
     in_vain = setting_fails(report, [found.id])
     if in_vain or (_TRACED_BACKWARD in advice.config and _breaks_elsewhere(found, report)):
-        advice = msgspec.structs.replace(advice, config="", config_note="")
+        advice = msgspec.structs.replace(advice, config="", config_note="", action=_without_setting(advice.action))
     advice = msgspec.structs.replace(advice, action=advice.action + _beside(found, report))
     if own or not package:
         return advice
@@ -150,6 +150,14 @@ def _advice(found: GraphBreak, recipe: Recipe | None, report: Report, *, has_par
     return msgspec.structs.replace(advice, action=f"{whose}{around} {action}")
 
 
+def _without_setting(action: str) -> str:
+    """An advice without its sentences on the setting below it."""
+    left = " ".join(each for each in _SENTENCES.split(action) if "the setting" not in each)
+    return left or _NOTHING_ELSE
+
+
+_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z`])")
+_NOTHING_ELSE = "Compile what is around this line by itself, or leave it: nothing else is known to end this break."
 _SIZES = "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
 _TRACED_BACKWARD = "trace_autograd_ops"
 
@@ -288,7 +296,7 @@ def _from_torch(found: GraphBreak, report: Report) -> Advice:
     telling = [hint for hint in hints if not hint.startswith(_GENERIC_HINTS)]
     action = " ".join(" ".join(hint.split()) for hint in telling or hints)
     if fails and not telling:
-        action = "Compile what is around this line by itself, or leave it: nothing else is known to end this break."
+        action = _NOTHING_ELSE
     failed = _FAILED.match(found.explanation)
     if failed is not None and failed["said"].startswith(_CHOSEN_BY_MASK) and not fails:
         why = f"{found.explanation} With gradients a line that writes through a mask asks the backend where it is true."
