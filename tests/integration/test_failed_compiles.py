@@ -163,3 +163,34 @@ def test_a_function_that_raised_is_compiled_no_more_and_the_advice_helps(tmp_pat
         assert [each["location"]["line"] for each in found] == [line] * len(found)
         assert not report["graph_breaks"]
     assert graphs == {1: 1, 0: 3}
+
+
+# A backend for fixed sizes, as those that make an engine of a graph are.
+OF_SIZES = """
+import torch
+
+def engine(graph, inputs):
+    if any(isinstance(each, torch.SymInt) for each in inputs):
+        raise TypeError("an engine has fixed sizes")
+    return graph
+
+@torch.compile(backend=engine)
+def doubled(x):
+    return (x * 2).sum()
+
+for length in (8, 9, 10):
+    print(doubled(torch.ones(length)))
+"""
+
+
+def test_a_size_that_cannot_be_dynamic_is_compiled_by_itself_and_not_marked(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(OF_SIZES, encoding="utf-8")
+    ended, report = explain("net.py", cwd=tmp_path)
+    assert ended.status == 3
+    told = {each["rule"]: each for each in report["findings"]}
+    assert "recompile" not in told and [each["id"] for each in report["recompiles"]] == ["r1"]
+    failed = told["compile-failed"]
+    assert "r1" in failed["evidence"] and "8 to 9" in failed["advice"] and "dynamic=False" in failed["advice"]
+    followed = OF_SIZES.replace("backend=engine", "backend=engine, dynamic=False")
+    (tmp_path / "net.py").write_text(followed, encoding="utf-8")
+    assert len(plain_python("net.py", cwd=tmp_path).stdout.split()) == 3

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Report
+from dynalyze.rules.recompile_advice import what_changed
 from dynalyze.rules.recompile_advice.source import as_written
+from dynalyze.rules.recompile_series import Series, spared_by_dynamic
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, rules
 from dynalyze.text.amounts import listed
@@ -126,11 +128,23 @@ _VIOLATED = re.compile(r"Constraints violated \((.+?)\)!")
 _SIZE = re.compile(r"L\['(\w+)'\]([^\s,]*?)\.size\(\)\[(\d+)\]")
 
 
+def _failed_at_size(series: Series, report: Report) -> bool:
+    """Whether the compile failed that was to make a size vary, after the one for its first value had not."""
+    failed = {each.key for each in report.compilations if each.status == "failed" and _in_backend(each.failure)}
+    dynamic = series.lead.cause == "shape" and spared_by_dynamic(series.lead) and not report.capture.static
+    return dynamic and any(each.key in failed for each in series.members)
+
+
+def _in_backend(failure: CompileFailure | None) -> bool:
+    return failure is not None and not failure.eager and bool(failure.backend or "Inductor" in failure.exception)
+
+
 @Rule(
     title="A compile failed",
     severity="error",
     rank=2,
     description="Dynamo, AOTAutograd or the backend raised an error while compiling a frame.",
+    owns_recompiles=_failed_at_size,
 )
 def compile_failed(report: Report) -> Iterator[Ranked]:
     refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
@@ -163,6 +177,14 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
     title = f"Compiling {compilation.function} failed"
     failure = compilation.failure or CompileFailure()
     advice = _next_step(failure, compilation)
+    sizes = [each for each in compile_failed.recompiles(report) if compilation.key in {m.key for m in each.members}]
+    again = ids(member for each in sizes for member in each.members)
+    if sizes:
+        advice = (
+            f"{what_changed(sizes[0])}, and torch made it dynamic in the compile that failed. Compile with "
+            "`torch.compile(..., dynamic=False)`: each size is compiled by itself then, as the first one was. Pad to a "
+            f"few sizes where there are many. {advice}"
+        )
     if failure.eager:
         title = f"{compilation.function} raises here, and eager does too"
     elif failure.location is not None and failure.eager is not None:
@@ -175,7 +197,7 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
         title,
         advice,
         location=lines[0].location if lines else failure.location or compilation.location,
-        evidence=[compilation.compile_id, *(size.id for size in lines)],
+        evidence=[compilation.compile_id, *(size.id for size in lines), *again],
     )
 
 
