@@ -836,6 +836,22 @@ def test_a_size_that_a_list_has_entries_for_cannot_be_marked() -> None:
     assert "mark_dynamic" not in told["r1"] and "`targets`" in told["r1"] and "drop_last=True" in told["r1"]
 
 
+@pytest.mark.parametrize(("frames", "way"), [((0,), "maybe_mark_dynamic(x, 0)"), ((0, 1), "dynamic=True")])
+def test_a_smaller_last_batch_is_marked_only_where_no_part_is_behind_a_break(frames: tuple[int, ...], way: str) -> None:
+    size = {
+        "cause": "shape",
+        "source": "x.size()[0]",
+        "expected": "8",
+        "actual": "6",
+        "last_batch_of": "Data",
+        "change": "c1",
+    }
+    told = findings(*(recompile(f"r{frame + 1}", f"{frame}/1", location=at(10, "step"), **size) for frame in frames))
+    (advice,) = [each.advice for each in told if each.rule == "recompile"]
+    assert "drop_last=True" in advice and way in advice
+    assert ("mark_dynamic" in advice) == (len(frames) == 1)
+
+
 @pytest.mark.parametrize(("compile_ids", "told"), [(["0/1", "2/0"], True), (["0/0", "0/1"], False), (["1/1"], False)])
 def test_a_break_that_came_with_a_dynamic_size_is_ended_before_that_is_marked(
     compile_ids: list[str], told: bool

@@ -428,7 +428,9 @@ def dynamic_marking(series: Series, source: Expression) -> Advice:
 def _last_batch(series: Series, source: Expression, marks: list[str]) -> Advice:
     """What a dataset leaves over for the last batch, where its size is no multiple of the batch."""
     whole, left = series.lead.expected, series.lead.actual
-    every = f"{_quoted(marks)} before the first call" if marks else "`torch.compile(..., dynamic=True)`"
+    # A mark reaches only the part before the first break.
+    marked = marks and series.parts == 1
+    every = f"{_quoted(marks)} before the first call" if marked else "`torch.compile(..., dynamic=True)`"
     return Advice(
         f"The last batch of `{series.lead.last_batch_of}` is smaller, {left} of {whole}: give its DataLoader "
         f"`drop_last=True` where these may be left out, as in training; where every sample counts, {every}.",
