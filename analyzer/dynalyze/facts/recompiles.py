@@ -97,11 +97,18 @@ def nearest(event: RecompileSeen) -> tuple[str, list[FailedCheck]]:
     tied = [version for version, each in distance.items() if each == min(distance.values())]
     about = {version: {each for guard in guards[version] for each in _about(guard)} for version in tied}
     version = next(each for each in tied if about[each] == about[tied[-1]])
+    # A wrapper `inner(*args, **kwargs)` around another `fn` is called with other arguments too.
+    called = next((each for each in guards[version] if each.source == "fn"), None)
+    if called is not None and all(_WRAPPERS.search(each.source or "") for each in guards[version]):
+        return f"{version}: {called.text}", failed[version]
     # A number that changed with a size is often made from it. Which of them torch asks first is left to chance.
     size = next((each for each in guards[version] if each.cause == "shape"), None)
     if size is not None and read_guard(_PREFIX.sub("", by_version[version])).cause in ("value", "module_attribute"):
         return f"{version}: {size.text}", failed[version]
     return by_version[version], failed[version]
+
+
+_WRAPPERS = re.compile(r"\b(?:fn|args|kwargs)\b")
 
 
 def _hidden(guard: Guard) -> int:

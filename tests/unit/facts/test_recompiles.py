@@ -192,6 +192,13 @@ def test_which_values_are_told() -> None:
     assert (found.owner, found.library) == ("torch.nn.modules.dropout.Dropout", "torch")
 
 
+@pytest.mark.parametrize(("other", "source"), [("len(args) == 2", "fn"), ("x.size()[0] == 4", "len(args)")])
+def test_another_function_in_one_wrapper_is_told_before_its_arguments(other: str, source: str) -> None:
+    checks = [FailedCheck("len(args) == 2"), FailedCheck(other), FailedCheck("___check_type_id(fn, 94397098607552)")]
+    event = again("0/0: len(args) == 2", versions=[FailedVersion("0/0", checks)])
+    assert one(start("0/0"), event, start("0/1"), end("0/1")).source == source
+
+
 @pytest.mark.parametrize("text", ["[]", "", "null", "3", '"0/0: n == 3"', "not json ["])
 def test_reasons_in_another_form_are_kept_as_they_can_be(text: str) -> None:
     found = one(start("0/0"), again(text), start("0/1"))

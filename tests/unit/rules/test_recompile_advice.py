@@ -283,6 +283,30 @@ def test_the_call_of_what_is_compiled_fixes_no_size() -> None:
     assert "fixes" not in found.advice and "dynamic=True" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("out = net([{'image': load()}], 2)", "maybe_mark_dynamic(passed[0]['image'], 0)"),
+        ("out = net(*batch)", "give what is passed there a name"),
+    ],
+)
+def test_what_a_decorated_function_gets_is_named_by_the_caller_though_nothing_breaks(call: str, told: str) -> None:
+    report, size = empty_report(), "args[0][0]['image'].size()[0]"
+    whole = compilation("0/0")
+    whole.location, whole.caller, report.compilations = at(23, "forward", call), at(23, "<module>", call), [whole]
+    changed = recompile("r1", "0/1", cause="shape", source=size, expected="4", actual="6", location=whole.location)
+    (found,) = findings(changed, report=report)
+    assert told in found.advice and "graph break" not in found.advice
+
+
+def test_a_second_function_in_torchs_wrapper_is_left_as_it_is() -> None:
+    known = {"cause": "value", "source": "fn", "expected": "__main__.Net", "actual": "run"}
+    (found,) = findings(recompile("r1", "0/1", location=at(19, "inner", "run(x, k=3)"), **known))
+    assert found.advice.startswith("Leave it") and "warm-up" in found.advice
+    (own,) = findings(recompile("r1", "0/1", location=at(19, "apply", "def apply(fn, x):"), **known))
+    assert not own.advice.startswith("Leave it")
+
+
 def test_a_file_keeps_its_name_behind_another_sentence() -> None:
     line = Location("/work/Blocks.py", 25, None, "forward", "n = int(x.shape[2])")
     series = series_of(recompile("r1", "0/1", source="x.size()[2]", expected="4", actual="5", forced_by=line))

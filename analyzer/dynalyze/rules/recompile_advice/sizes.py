@@ -20,6 +20,7 @@ from dynalyze.rules.recompile_advice.source import (
     clipped,
     dynamic_sources,
     handed_over,
+    plain_expression,
     read_source,
 )
 from dynalyze.rules.recompile_series import Series, is_zero_or_one
@@ -86,7 +87,9 @@ def shape(series: Series, source: Expression) -> Advice:
 def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
     """How to make sizes dynamic before the first call, by who can mark them."""
     dimension, marks = source.dimension, sizes.marks()
-    if source.is_numbered and not series.resumes and not sizes.of_caller:
+    computed = dimension is None or series.lead.result_of is not None or (series.resumes and not series.whole_call)
+    unnamed = source.is_numbered or not (marks or computed or series.apart)
+    if unnamed and not series.resumes and not sizes.of_caller:
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
             f"dimension {dimension} of it as dynamic before the call.",
@@ -105,7 +108,6 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
         )
-    computed = dimension is None or series.lead.result_of is not None or (series.resumes and not series.whole_call)
     if computed or series.apart or not marks:
         # What is to be done about a break that leaves the caller in eager stands before this. A line there, which
         # torch tries to trace, can mark nothing.
@@ -173,7 +175,8 @@ def _as_passed(sizes: Sizes, series: Series) -> Sizes:
             unnamed[passed] = expression
         passed += name.removeprefix(parameter)
         dimensions[passed] = sorted({*dimensions.get(passed, ()), *at})
-    return sizes._replace(dimensions=dimensions, unnamed=unnamed, of_caller=True)
+    complete = all(map(plain_expression, dimensions))
+    return sizes._replace(dimensions=dimensions, unnamed=unnamed, of_caller=True, complete=complete)
 
 
 def _met_first(series: Series, line: Location) -> Advice | None:

@@ -41,6 +41,12 @@ def value(series: Series, source: Expression) -> Advice:
         return _training(source)
     if is_made_anew(series.lead):
         return _class_made_anew(series, source)
+    if source.text == "fn" and "def " not in (series.lead.location.code or ""):
+        return Advice(
+            "Leave it, and take a call of each in the warm-up: each is compiled once and kept.",
+            "Decorated functions and modules of torch's own run in one function of torch's, which is compiled for each "
+            "of them. The recompile limit counts them together.",
+        )
     if is_class(series.lead):
         return Advice(
             f"Take one call with each class of `{source.argument}` in the warm-up: each is compiled once and kept.",
