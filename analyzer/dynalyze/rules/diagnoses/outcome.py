@@ -177,11 +177,11 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
     title = f"Compiling {compilation.function} failed"
     failure = compilation.failure or CompileFailure()
     advice = _next_step(failure, compilation)
-    sizes = [each for each in compile_failed.recompiles(report) if compilation.key in {m.key for m in each.members}]
-    again = ids(member for each in sizes for member in each.members)
-    if sizes:
+    grown = [each for each in compile_failed.recompiles(report) if compilation.key in {m.key for m in each.members}]
+    again = ids(member for each in grown for member in each.members)
+    if grown:
         advice = (
-            f"{what_changed(sizes[0])}, and torch made it dynamic in the compile that failed. Compile with "
+            f"{what_changed(grown[0])}, and torch made it dynamic in the compile that failed. Compile with "
             "`torch.compile(..., dynamic=False)`: each size is compiled by itself then, as the first one was. Pad to a "
             f"few sizes where there are many. {advice}"
         )
