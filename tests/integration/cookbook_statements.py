@@ -69,6 +69,30 @@ def f(h, tokens):
         done = done | (h[:, 0] > 0.5)
         over = over | done.all()
     return h
+=== asserted-container: (torch.ones(3),)
+class Chain:
+    def __init__(self, *steps):
+        assert steps, "no steps"
+        self.steps = steps
+
+class Step:
+    def __init__(self, scale):
+        self.scale = scale
+
+def f(x):
+    return x * Chain(Step(x + 1), Step(x)).steps[0].scale
+---
+class Chain:
+    def __init__(self, *steps):
+        assert len(steps) > 0, "no steps"
+        self.steps = steps
+
+class Step:
+    def __init__(self, scale):
+        self.scale = scale
+
+def f(x):
+    return x * Chain(Step(x + 1), Step(x)).steps[0].scale
 === leaf-in-sum: (torch.ones(2, 2, requires_grad=True),)
 def f(x):
     aux = x.new_zeros(()) + torch.zeros((), dtype=x.dtype, requires_grad=True)
@@ -580,6 +604,11 @@ def f(x):
 === leaf-in-sum -> requires-grad-of-result: (torch.ones(2), {"requires_grad": True})
 def f(x, options):
     return torch.tensor(0.0, **options) + x.sum()
+=== asserted-container -> torch-generator: (torch.ones(3),)
+made = torch.Generator()
+def f(x):
+    assert x.shape
+    return x + torch.rand(3, generator=made)
 === kept-number -> tensor-item: (torch.ones(2),)
 def f(x):
     scale = x.max().item()

@@ -192,3 +192,53 @@ def test_the_outside_sees_the_runs_of_the_program_alone(command: str, compiled: 
     if command in ("explain", "fix") and "compile" in compiled:
         said = " ".join(ended.stdout.split())
         assert "`note` (m.py:6) opens orders.db; `--allow-effects` repeats that" in said
+
+
+ASKING = """
+import socket, sys, threading
+import torch
+
+def ask():
+    try:
+        socket.create_connection(("127.0.0.1", int(sys.argv[1]) if sys.argv[1:] else 9), 1).close()
+    except OSError:
+        pass
+
+ask()
+threading.Thread(target=ask).start()
+
+class Layer(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x)
+"""
+ASKED = """
+import sys
+import torch
+
+sys.path.insert(0, "site-packages")
+import asking
+
+net = torch.compile(asking.Layer(4, 4), backend="eager")
+for _ in range(3):
+    net(torch.ones(2, 4))
+"""
+
+
+@pytest.mark.parametrize("in_calls", [False, True])
+def test_a_package_that_asks_the_network_at_its_import_finds_none_and_calls_that_ask_are_refused(
+    in_calls: bool, tmp_path: Path
+) -> None:
+    """As many packages look for their newest version."""
+    call = "        asking = ask()\n" if in_calls else ""
+    (tmp_path / "site-packages").mkdir()
+    package = ASKING.replace("        return super()", f"{call}        return super()")
+    (tmp_path / "site-packages" / "asking.py").write_text(package)
+    (tmp_path / "m.py").write_text(ASKED)
+    with counting() as server:
+        given = ("bench", "m.py", "--json", "r.json", "--seconds", "0.2", "--pairs", "3", "--", str(server.port))
+        ended = dynalyze(*given, cwd=tmp_path, bench=True, seconds=600)
+        assert ended.status in (0, 1), ended.stderr[-3000:]
+        assert server.count == 2 + 3 * in_calls
+    measured = json.loads((tmp_path / "r.json").read_text())["measurements"]
+    reasons = [each["reason"] for each in measured]
+    assert all("connects to" in each for each in reasons) if in_calls else not any(reasons)

@@ -147,16 +147,23 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     source = _source(target, seen) if not reason else WorkerSource(None, reason)
     if source.fields is None:
         return None, source
-    # What compiling took is not known where caches spared it a part.
-    cached = any("hit" in name for each in report.compilations for name in each.cache)
     plan = replace(
         _as_called(plan, seen), source=source.fields, label=_label(target), total=left,
-        cold_seconds=None if cached else sum(each.seconds.get("total", 0.0) for each in report.compilations),
+        cold_seconds=None if _spared(report) else sum(each.seconds.get("total", 0.0) for each in report.compilations),
         recorded_first=plan.recorded and bool(report.graph_breaks),  # One process, and the answer to what to do first.
     )  # fmt: skip
     if source.written is not None and not source.cannot_write:  # What the user wrote is what they want to know about.
         plan = replace(plan, configurations=(source.written,))
     return plan, source
+
+
+def _spared(report: Report) -> bool:
+    """Whether caches held what an earlier run had compiled. What they hold of this one costs a first start no less."""
+    keys = report.caches.keys if report.caches is not None else []
+    if not keys:
+        return any("hit" in name for each in report.compilations for name in each.cache)
+    missed = {(each.cache, each.key) for each in keys if each.state == "miss"}
+    return any(each.state == "hit" and (each.cache, each.key) not in missed for each in keys)
 
 
 def announce_repeats(plan: Plan, report: Report, made: str = "") -> None:

@@ -8,6 +8,7 @@ though both call the same function. Code that is not Python's raises no events; 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import re
@@ -78,6 +79,10 @@ class SideEffect:
         return f"{who} {self.what} {target}"
 
 
+class EffectOfPackage(SideEffect):
+    """One that an installed package asked for as it was imported, or in a thread of its own."""
+
+
 class Refused(BaseException):
     """A side effect that was refused before it happened. No Exception: what the program does about its own errors must
     not catch it.
@@ -99,6 +104,10 @@ class EffectsWatch:
     ) -> None:  # fmt: skip
         self.own = [os.path.realpath(each) for each in own]
         self.refuses = refuses
+        self.offline = False
+        """Whether a package that asks for the network as it is imported is told that there is none, as for its
+        newest version: it goes on without, and no call of the model is concerned.
+        """
         # Not by tempfile.gettempdir(): it holds a lock while it tries a folder, and remembers what it finds.
         self._temporary = next((os.environ[name] for name in ("TMPDIR", "TEMP", "TMP") if os.environ.get(name)), "/tmp")
         self.count = 0
@@ -155,6 +164,8 @@ class EffectsWatch:
                 effect = SideEffect("does", event) if self.refuses else None
             if effect is None:
                 return
+            if self.offline and isinstance(effect, EffectOfPackage) and effect.what in ("looks up", "connects to"):
+                raise OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
             self.count += 1
             if len(self._log) < _MOST_LOGGED:
                 self._log.append(effect)
@@ -184,7 +195,7 @@ class EffectsWatch:
     def _asked_by(self, frame: FrameType | None, what: str, target: str) -> SideEffect | None:
         """The effect with the line that asked for it; None where torch's compiler did, or Python for its own."""
         asker: FrameType | None = None
-        temporary = False
+        temporary = imported = False
         while frame is not None:
             code = frame.f_code
             kind = self._kinds.get(code.co_filename)
@@ -196,6 +207,7 @@ class EffectsWatch:
                 if what == "listens on" and _asks_for_ipv6(code):
                     return None
                 temporary = temporary or _is_tempfile(code)
+            imported = imported or (asker is not None and code.co_filename.startswith("<frozen importlib"))
             if kind == "program" or (kind == "library" and asker is None):
                 asker = frame
             if kind == "program":
@@ -206,7 +218,9 @@ class EffectsWatch:
         if asker is None:
             return SideEffect(what, target)
         name = _REST_OF.sub(r"\1", asker.f_code.co_name)
-        return SideEffect(what, target, asker.f_code.co_filename, asker.f_lineno, name)
+        of_package = imported or self._kinds[asker.f_code.co_filename] == "library"
+        made = EffectOfPackage if of_package else SideEffect
+        return made(what, target, asker.f_code.co_filename, asker.f_lineno, name)
 
 
 _watch: EffectsWatch | None = None

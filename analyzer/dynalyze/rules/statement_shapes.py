@@ -424,6 +424,11 @@ SHAPES: dict[str, Callable[[Statement], bool]] = {
     "loops_over": lambda written: (
         isinstance(written.statement, ast.For) and written.statement.iter in written.around[:2]
     ),
+    # `assert parts`: not `assert len(parts) > 0`.
+    "asserts_a_value": lambda written: (
+        isinstance(written.statement, ast.Assert)
+        and isinstance(written.statement.test, ast.Name | ast.Attribute | ast.Subscript)
+    ),
     "asserts": lambda written: isinstance(written.statement, ast.Assert),
     # `x.data_ptr()`.
     "asks_for_address": lambda written: written.calls_any("data_ptr"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -14,6 +14,7 @@ from dynalyze.capture.bench.protocol import AS_WRITTEN
 from dynalyze.capture.events import BundleWritten, CompileCall
 from dynalyze.launch.observe import Observed
 from dynalyze.launch.spec import TargetSpec
+from dynalyze.report.caches import CacheKey, Caches
 from records import run_of
 from sample_reports import clean_report
 
@@ -55,6 +56,25 @@ def test_explain_measures_the_default_where_the_arguments_cannot_travel(plans: l
     measure.add_bench(observed, SCRIPT, Plan({}))
     assert [each.name for each in plans[0].configurations_on("cpu")] == ["default"]
     assert observed.report.capture.notes == ["They cannot travel."]
+
+
+@pytest.mark.parametrize(
+    ("keys", "known"),
+    [
+        ([("miss", "a"), ("hit", "a")], True),  # The run found what it had compiled itself, as a first start does.
+        ([("miss", "a"), ("hit", "b")], False),
+        ([("hit", "a")], False),
+        ([("miss", "a")], True),
+    ],
+)
+def test_what_compiling_costs_is_known_where_only_this_run_filled_the_caches(
+    plans: list[Plan], keys: list[tuple[Literal["hit", "miss"], str]], known: bool
+) -> None:
+    observed = seen(written())
+    observed.report.caches = Caches([CacheKey("fx_graph", state, "0/0", key=key) for state, key in keys])
+    observed.report.compilations[0].cache = {f"inductor_fx_local_cache_{state}": 1 for state, _ in keys}
+    measure.add_bench(observed, SCRIPT, Plan({}))
+    assert (plans[0].cold_seconds is not None) == known
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib
 import queue
+import re
 import sqlite3
 import sys
 import threading
@@ -431,6 +433,18 @@ def test_a_class_that_its_module_has_under_another_name_travels_by_that(travelle
     backend = torch.nn.attention.SDPBackend
     made = travelled(lambda: (backend, backend.MATH))
     assert made() == (backend, backend.MATH) and made()[0] is backend
+
+
+class Weights(enum.Enum):
+    """Members as torchvision's `VGG16_Weights` has them: what they hold is not equal to its copy."""
+
+    FEATURES = {"accuracy": float("nan")}  # noqa: RUF012
+    SMALL = 1
+
+
+def test_a_member_of_an_enumeration_travels_by_its_name(travelled: Callable[[Any], Any]) -> None:
+    made = travelled([Weights.FEATURES, Weights.SMALL, re.I | re.M, re.I])
+    assert made == [Weights.FEATURES, Weights.SMALL, re.I | re.M, re.I] and made[0] is Weights.FEATURES
 
 
 class Warming(torch.optim.SGD):

@@ -876,6 +876,17 @@ def test_a_smaller_last_batch_is_marked_only_where_no_part_is_behind_a_break(fra
     assert ("mark_dynamic" in advice) == (len(frames) == 1)
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_an_input_that_came_later_is_marked_only_where_no_part_is_behind_a_break(parts: int) -> None:
+    line = Location(MODEL, 12, None, "step", "return x + mask")
+    size = {"cause": "shape", "source": "x.size()[0]", "expected": "8", "actual": "6", "change": "c1"}
+    again = (recompile(f"r{n + 1}", f"{n}/1", location=at(10, "step"), forced_by=line, **size) for n in range(parts))
+    series = series_of(*again)
+    series.met = [("mask", 0)]
+    told = advise(series).action
+    assert "dynamic=True" in told and ("maybe_mark_dynamic(mask, 0)" in told) == (parts == 1)
+
+
 @pytest.mark.parametrize(("compile_ids", "told"), [(["0/1", "2/0"], True), (["0/0", "0/1"], False), (["1/1"], False)])
 def test_a_break_that_came_with_a_dynamic_size_is_ended_before_that_is_marked(
     compile_ids: list[str], told: bool
@@ -965,16 +976,18 @@ def test_modules_of_two_widths_that_run_one_code_are_no_change_between_calls(dim
 @pytest.mark.parametrize(
     ("source", "code", "kept"),
     [
-        ("net.hidden", "def forward(net, x):", "net.hidden = result.detach()"),
-        ("self._buffers['state']", None, "self.state = result.detach()"),
+        ("net.hidden", "def forward(net, x):", "model.hidden = model.hidden.detach()"),
+        ("self._buffers['state']", None, "model.state = model.state.detach()"),
         ("x", "def forward(net, x):", "x.detach()"),
         ("batch.x", "def forward(net, batch):", "batch.x.detach()"),
     ],
 )
-def test_a_result_that_a_module_keeps_is_kept_without_its_gradient(source: str, code: str | None, kept: str) -> None:
+def test_a_result_that_a_module_keeps_loses_its_gradient_between_calls(
+    source: str, code: str | None, kept: str
+) -> None:
     place = at(10, "Net.forward", code)
     said = advice("requires_grad", source, "0", "1", location=place)
-    assert f"`{kept}`" in said.action and ("pass" in said.action) == ("result" not in kept)
+    assert f"`{kept}`" in said.action and ("pass" in said.action) == ("model" not in kept)
 
 
 def test_a_guard_that_raised_is_told_by_what_the_code_reads() -> None:

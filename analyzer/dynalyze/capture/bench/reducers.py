@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextvars
+import enum
 import functools
+import operator
 import pickle
 import queue
 import subprocess
@@ -35,6 +37,8 @@ def reduced(value: Any) -> Any:
         return reducer(value)
     if isinstance(value, _WORKS_BY_ITSELF):
         raise TypeError(f"cannot pickle {type(value).__name__!r} object")
+    if isinstance(value, enum.Enum) and type(value).__members__.get(value.name) is value:
+        return operator.getitem, (type(value), value.name)  # By its value it is not found where that holds a NaN.
     if isinstance(value, torch.nn.Module) and parametrize.is_parametrized(value):
         names = list(value.parametrizations.keys())
         return _parametrized, (parametrize.type_before_parametrizations(value), names), dict(vars(value))

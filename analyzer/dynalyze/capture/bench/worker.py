@@ -135,7 +135,11 @@ class MeasuringSession:
         is_program = self._request.source["kind"] == "program"
         if not is_program:
             self._watch_compiles()
+        if self._contained is not None:
+            self._contained.watch.offline = not is_program
         self._loaded, facts = load(self._request)
+        if self._contained is not None:
+            self._contained.watch.offline = False
         if is_library:
             self._contain()
         if changes := self._request.extra.get("changes"):

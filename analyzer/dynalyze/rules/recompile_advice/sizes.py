@@ -188,8 +188,11 @@ def _met_first(series: Series, line: Location) -> Advice | None:
     if not series.met or not sizes.marks() or _LOOP.search(line.code or "") or _COMPARED.search(line.code or ""):
         return None
     names = listed([f"`{name}`" for name in dict(series.met)])
+    way = f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}{OR_DYNAMIC}."
+    if series.parts > 1:  # A mark reaches only the part before the first break.
+        way = "Compile with `torch.compile(..., dynamic=True)`."
     return Advice(
-        f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}{OR_DYNAMIC}.",
+        way,
         f"{names} came for the first time, and torch takes such a size as fixed. At {line.short} the size that "
         f"had become dynamic meets it, and is as fixed from there on. {_BUCKETS}",
         link=DYNAMIC_PAGE,

@@ -70,12 +70,14 @@ def requires_grad(series: Series, source: Expression) -> Advice:
             "Whether a gradient is wanted decides which backward graph is made.",
         )
     if _is_kept(source, series.lead):
+        held = f"model.{name.partition('.')[2]}"
         return Advice(
-            f"Where the code keeps a result as `{name}`, keep it without its gradient: `{name} = result.detach()`. "
-            "Leave it where a backward is meant to run through earlier calls: each case is compiled once.",
+            f"Between two calls take the gradient off what the last left there: `{held} = {held}.detach()`, outside "
+            "of the compiled code. Leave it where a backward is meant to run through earlier calls: each case is "
+            "compiled once.",
             "A result that is kept with its gradient keeps the graph of its call too: the next backward runs through "
             "that again, or fails at it.",
-            Example(f"{name} = result", f"{name} = result.detach()"),
+            Example("loss.backward()", f"loss.backward()\n{held} = {held}.detach()"),
         )
     return Advice(
         "Expected where both are meant, as in a first layer and in those behind it, or with the two kinds of samples "
