@@ -100,6 +100,9 @@ def _tensor(found: re.Match[str], _: str) -> Guard:
     return Guard(cause, source, expected, actual)
 
 
+_MADE = ("an ordinary tensor", "an inference tensor")
+
+
 def _dispatch(found: re.Match[str], _: str) -> Guard:
     """Another set of dispatch keys: another device, where the backends differ; inference mode, which takes those of
     autograd away; else a mode that has no name here.
@@ -109,6 +112,9 @@ def _dispatch(found: re.Match[str], _: str) -> Guard:
     device, other = expected & _DEVICES, actual & _DEVICES
     if device != other:
         return Guard("device", source, "".join(sorted(device)), "".join(sorted(other)))
+    if expected ^ actual == {"ADInplaceOrView"}:  # The mode is the same: inside of it that tensor was not made.
+        ordinary = "ADInplaceOrView" in expected
+        return Guard("tensor_type", source, *(_MADE if ordinary else reversed(_MADE)))
     if all(key == "ADInplaceOrView" or key.startswith("Autograd") for key in expected ^ actual):
         inference = actual < expected
         return Guard("global_state", "inference_mode", str(not inference), str(inference))

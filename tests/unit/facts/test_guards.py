@@ -155,5 +155,8 @@ def test_inference_mode_shows_in_the_dispatch_keys(inside: str) -> None:
     found = read_guard(words.format(outside, inside))
     assert (found.cause, found.source) == ("global_state", "inference_mode")
     assert (found.expected, found.actual) == ("False", "True")
+    made = words.format("CPU, BackendSelect, ADInplaceOrView", "CPU, BackendSelect")
+    found = read_guard(made)
+    assert (found.cause, found.source, found.actual) == ("tensor_type", "x", "an inference tensor")
     back = read_guard(words.format(inside, outside))
     assert (back.cause, back.expected, back.actual) == ("global_state", "True", "False")

@@ -130,7 +130,7 @@ def as_called(text: str, recompile: Recompile) -> str:
     code = recompile.location.code or ""
     if text.startswith("fn.") and len(called := {ast.unparse(each.func) for each in _calls(code) if each.args}) == 1:
         text = called.pop() + text[2:]
-    return _ARGS.sub(lambda found: _written(_in_place(code, int(found[1]))) or found[0], text)
+    return _ARGS.sub(lambda found: _shown(_in_place(code, int(found[1]))) or found[0], text)
 
 
 def _in_place(code: str, at: int, function: str = "") -> ast.expr | None:
@@ -181,6 +181,15 @@ def _calls(code: str) -> list[ast.Call]:
         return []
     named = [(ast.unparse(node.func), node) for node in nodes if isinstance(node, ast.Call)]
     return [node for name, node in named if _CALLABLE.fullmatch(name) and name not in vars(builtins)]
+
+
+def _shown(given: ast.expr | None) -> str:
+    """What is handed over, where it can stand in a sentence: `x`, `torch.randn(n, 8)`."""
+    text = ast.unparse(given) if isinstance(given, ast.Call) else _written(given)
+    return text if len(text) <= _MOST_SHOWN else ""
+
+
+_MOST_SHOWN = 40
 
 
 def _written(given: ast.expr | None) -> str:

@@ -104,7 +104,12 @@ def _is_kept(source: Expression, lead: Recompile) -> bool:
 def tensor_type(series: Series, source: Expression) -> Advice:
     """A number or another class where a tensor was, or the other way round."""
     name, actual, example = source.argument, series.lead.actual or "", None
-    if actual.endswith(("'int'>", "'float'>", "'bool'>")):
+    if actual.endswith(("ordinary tensor", "inference tensor")):
+        action = (
+            f"Make `{name}` inside of `torch.inference_mode()` for every call, the warm-up too, or outside of it for "
+            "every call."
+        )
+    elif actual.endswith(("'int'>", "'float'>", "'bool'>")):
         action = f"Pass `{name}` as a tensor in every call: `torch.as_tensor({name})`."
         example = source.passed_as(f"torch.as_tensor({name})")
     else:
