@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.files.paths import library_of
 from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Report
-from dynalyze.rules.recompile_advice import what_changed
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.recompile_series import Series, spared_by_dynamic
 from dynalyze.rules.report_queries import ids
@@ -180,10 +179,11 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
     grown = [each for each in compile_failed.recompiles(report) if compilation.key in {m.key for m in each.members}]
     again = ids(member for each in grown for member in each.members)
     if grown:
+        lead = grown[0].lead
         advice = (
-            f"{what_changed(grown[0])}, and torch made it dynamic in the compile that failed. Compile with "
-            "`torch.compile(..., dynamic=False)`: each size is compiled by itself then, as the first one was. Pad to a "
-            f"few sizes where there are many. {advice}"
+            f"`{as_written(lead.source or '')}` changed from {lead.expected} to {lead.actual}, and torch made it "
+            "dynamic in the compile that failed. Compile with `torch.compile(..., dynamic=False)`: each size is compiled "
+            f"by itself then, as the first one was. Pad to a few sizes where there are many. {advice}"
         )
     if failure.eager:
         title = f"{compilation.function} raises here, and eager does too"
