@@ -182,8 +182,8 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
         lead = grown[0].lead
         advice = (
             f"`{as_written(lead.source or '')}` changed from {lead.expected} to {lead.actual}, and torch made it "
-            "dynamic in the compile that failed. Compile with `torch.compile(..., dynamic=False)`: each size is compiled "
-            f"by itself then, as the first one was. Pad to a few sizes where there are many. {advice}"
+            "dynamic in the compile that failed. Compile with `torch.compile(..., dynamic=False)`: each size is "
+            f"compiled by itself then, as the first one was. Pad to a few sizes where there are many. {advice}"
         )
     if failure.eager:
         title = f"{compilation.function} raises here, and eager does too"
