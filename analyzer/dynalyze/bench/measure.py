@@ -19,7 +19,7 @@ from dynalyze.bench.plan import Plan, asks_for_written, with_written
 from dynalyze.bench.records import TOO_LARGE, ConfigRun, measurement, rows_in_turns
 from dynalyze.bench.run import Benchmarks, pool_for, run_bench
 from dynalyze.bench.workers import WorkerPool
-from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, Configuration
+from dynalyze.capture.bench.protocol import AS_WRITTEN, RERUN_HINT, TURNS_SHARE, Configuration
 from dynalyze.capture.events import BundleWritten, CompileCall, TimedInTurns
 from dynalyze.capture.settings import CompileOptions, ModelBuild, settings_of
 from dynalyze.files.paths import working_folder
@@ -85,7 +85,7 @@ def add_bench(
     ready, source = planned(seen, target, plan)
     in_turns = _event(seen, TimedInTurns)
     if in_turns is not None and ready is not None:
-        ready = ready if in_turns.problem else replace(ready, in_turns=in_turns)
+        ready = ready if in_turns.problem else replace(ready, in_turns=in_turns, total=_left(ready, in_turns))
     elif in_turns is not None and not in_turns.problem:
         ended = report.outcome.status in ("complete", "incomplete")  # Then there are no calls because of their size.
         too_large = "the model is too large for a copy that could be compared with it"
@@ -155,6 +155,13 @@ def planned(seen: Observed, target: TargetSpec, plan: Plan) -> tuple[Plan | None
     if source.written is not None and not source.cannot_write:  # What the user wrote is what they want to know about.
         plan = replace(plan, configurations=(source.written,))
     return plan, source
+
+
+def _left(plan: Plan, in_turns: TimedInTurns) -> float | None:
+    """Seconds of a budget for what is measured after turns that took longer than their share."""
+    timed = (each for turn in in_turns.turns for arm in turn for each in arm)
+    passes = [*in_turns.eager_calls_ms, *in_turns.calls_ms, *timed]
+    return plan.total and plan.total - max(0.0, sum(passes) / 1e3 - TURNS_SHARE * plan.total)
 
 
 def _spared(report: Report) -> bool:

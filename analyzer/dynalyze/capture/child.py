@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -101,7 +102,10 @@ class TargetSession:
         self._in_place: Any = None
         self._recorder: Any = None
         self._compiled_recording: Any = None
-        self._in_turns: tuple[Any, float, bool] | None = None
+        self._in_turns: tuple[Any, Any, bool] | None = None
+        self._began = time.monotonic()
+        self._first_compile = 0.0
+        """Seconds after the start."""
         self._seeds = SeedWatch() if request.get("compared") else None
         self._compiling_ourselves = False
         self._program_compiles_itself = False
@@ -268,11 +272,11 @@ class TargetSession:
             if budget := self._request.get("seconds_in_turns"):
                 from dynalyze.capture.bench.in_turns import seconds_for
 
-                seconds = seconds_for(written, budget)
-                self._in_turns = (collected.bundle, seconds, not written.too_large) if seconds else None
+                allowed = seconds_for(written, budget, self._first_compile)
+                self._in_turns = (collected.bundle, allowed, not written.too_large) if allowed else None
         return True
 
-    def _time_in_turns(self, calls: Any, seconds: float, answers: bool) -> None:
+    def _time_in_turns(self, calls: Any, allowed: Any, answers: bool) -> None:
         """Time the calls here, where there is no space or no time for other processes; nothing of it is recorded."""
         from dynalyze.capture.bench.in_turns import timed_in_turns
         from dynalyze.capture.bench.protocol import AS_WRITTEN, Configuration
@@ -285,7 +289,7 @@ class TargetSession:
             configuration = Configuration("default", **settings_of(self._options, CompileArguments))
         with self._listener.paused(), without_output():
             found = timed_in_turns(
-                calls, configuration, self._options, self._folder, seconds,
+                calls, configuration, self._options, self._folder, allowed,
                 effects=bool(self._request.get("allow_effects")), answers=answers,
             )  # fmt: skip
         self.emit(found)
@@ -299,9 +303,9 @@ class TargetSession:
             from dynalyze.capture.bench.failures import Failed
             from dynalyze.capture.bench.in_turns import CompiledWorkload, seconds_where_slow
 
-            if seconds := seconds_where_slow(budget):
+            if allowed := seconds_where_slow(budget, self._first_compile):
                 with contextlib.suppress(Failed):  # Calls that cannot be made again: the processes say so.
-                    self._time_in_turns(CompiledWorkload(make(), compiled), seconds, True)
+                    self._time_in_turns(CompiledWorkload(make(), compiled), allowed, True)
 
     def _run_object(self) -> Ending:
         request = self._request
@@ -445,6 +449,7 @@ class TargetSession:
         return self._in_place is not None and self._in_place.compiling_here
 
     def _compiling(self, frames: int) -> None:
+        self._first_compile = self._first_compile or time.monotonic() - self._began
         if not self._compiling_ourselves and not self._compiling_in_place():
             self._program_compiles(at_rest=False)
         self._inspection.compiling(frames)

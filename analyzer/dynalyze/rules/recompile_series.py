@@ -92,9 +92,11 @@ class Series:
     def forced_by(self) -> Location | None:
         """The line that made the size a constant, or asked about it, in the function that is told first."""
         own = (each for each in self.members if _is_in(each, self.lead.location) and each.id not in self.of_others)
-        # The call of what is compiled: behind a decorator of torch's that line is all that is known.
-        call = self.first_call.at if self.first_call is not None else None
-        return next((each.forced_by for each in own if each.forced_by is not None and each.forced_by.at != call), None)
+        # The call of what is compiled, behind a decorator of torch's, or its `def`: no line within is known.
+        none = {self.lead.location.at, *([self.first_call.at] if self.first_call is not None else [])}
+        return next(
+            (each.forced_by for each in own if each.forced_by is not None and each.forced_by.at not in none), None
+        )
 
     @property
     def read_at(self) -> Location | None:

@@ -307,6 +307,12 @@ def test_a_second_function_in_torchs_wrapper_is_left_as_it_is() -> None:
     assert not own.advice.startswith("Leave it")
 
 
+def test_the_definition_of_a_function_fixes_no_size() -> None:
+    place = at(25, "Block.forward", "def forward(self, x):")
+    (found,) = findings(recompile("r1", "0/1", source="x.size()[2]", location=place, forced_by=place))
+    assert "fixes" not in found.advice and "mark_dynamic(x, 2)" in found.advice
+
+
 def test_a_file_keeps_its_name_behind_another_sentence() -> None:
     line = Location("/work/Blocks.py", 25, None, "forward", "n = int(x.shape[2])")
     series = series_of(recompile("r1", "0/1", source="x.size()[2]", expected="4", actual="5", forced_by=line))

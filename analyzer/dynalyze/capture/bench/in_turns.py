@@ -25,7 +25,7 @@ from dynalyze.capture.bench.call_workload import TrainWorkload
 from dynalyze.capture.bench.configure import target_of
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.load import facts_of
-from dynalyze.capture.bench.protocol import Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import TURNS_SHARE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.state_snapshot import left_as_found
 from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
 from dynalyze.capture.bench.validity import look, reason_against
@@ -39,30 +39,51 @@ _LONGEST_BLOCK = 0.5  # Seconds of timed calls of each arm in a turn, where a ca
 _WARMING = 0.15  # Of the time: until the compiled calls are steady. The program has made them before.
 # Three pairs of processes with their answers, on two quiet cores: seconds beside tracing, and how often they trace.
 _BESIDE_TRACING, _TRACED = 17.0, 5
+_AT_ONCE = (
+    3.5  # Seconds until a program with torch alone compiles: what one takes longer, its imports take elsewhere too.
+)
 _LEAST = 1.0  # Seconds: with fewer no figure is worth showing.
-_SHARE = 0.25  # Of the time, where answers and the cost of breaks are measured in other processes afterwards.
+_MOST_SHARE = 0.7  # Of the time, where three turns take longer than their share: three pairs of processes take more.
+_SLOWER = 1.2  # Than the passes before may the next ones be.
 _LONG_MS = 2000.0  # Of a pass: a longer one is of the first call of each callable alone.
 
 
-def seconds_for(written: BundleWritten, budget: float) -> float:
-    """How long recorded calls are timed here, of the `budget` of seconds; 0.0 where other processes are to do it."""
+class Allowed(NamedTuple):
+    """Seconds to time calls for, and at most, where three turns take longer."""
+
+    seconds: float
+    most: float
+
+
+def seconds_for(written: BundleWritten, budget: float, late: float) -> Allowed | None:
+    """How long recorded calls are timed here, of the `budget` of seconds; None where other processes are to do it. The
+    first compile began `late` seconds after the program.
+    """
     if written.too_large:
-        return budget
-    seconds = seconds_where_slow(budget) if written.file else 0.0
-    return seconds + runtime.tracing_seconds() if seconds and not written.written else seconds
+        return Allowed(budget, budget)
+    allowed = seconds_where_slow(budget, late) if written.file else None
+    if allowed is None or written.written:
+        return allowed
+    return Allowed(*(each + runtime.tracing_seconds() for each in allowed))
 
 
-def seconds_where_slow(budget: float) -> float:
-    """How long calls are timed here that other processes can make too: 0.0 but where tracing leaves them no time."""
-    enough = budget * _SHARE >= _LEAST
-    return budget * _SHARE if enough and _BESIDE_TRACING + _TRACED * runtime.tracing_seconds() >= budget else 0.0
+def seconds_where_slow(budget: float, late: float) -> Allowed | None:
+    """How long calls are timed here that other processes can make too: None but where imports and tracing leave them no
+    time; see `seconds_for`.
+    """
+    needed = _BESIDE_TRACING + _TRACED * runtime.tracing_seconds() + max(0.0, late - _AT_ONCE)
+    return (
+        Allowed(TURNS_SHARE * budget, _MOST_SHARE * budget)
+        if TURNS_SHARE * budget >= _LEAST and needed >= budget
+        else None
+    )
 
 
 def timed_in_turns(
-    calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, run: Path, seconds: float, *,
-    effects: bool, answers: bool,
+    calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, run: Path, allowed: Allowed,
+    *, effects: bool, answers: bool,
 ) -> TimedInTurns:  # fmt: skip
-    """Time calls for about `seconds`. Unless `effects` are allowed, one that does something to the outside ends it.
+    """Time calls for as long as is allowed. Unless `effects` are, one that does something to the outside ends it.
     What a call leaves in buffers, gradients and random generators is put back.
 
     With `answers`, which copies what calls change, those of what the program compiled are then held against eager's.
@@ -72,13 +93,13 @@ def timed_in_turns(
     refused = contextlib.nullcontext() if effects else side_effects.refused([run])
     try:
         with left_as_found(*(calls.targets if isinstance(calls, Bundle) else [calls.workload.model])), refused:
-            ends = time.perf_counter() + seconds
-            turns = _OwnTurns(calls, configuration, placement, seconds, ends)
+            began = time.perf_counter()
+            turns = _OwnTurns(calls, configuration, placement, allowed, began)
             found.eager_calls_ms = turns.warm_eager()
             few = _first_of_each(calls) if found.eager_calls_ms[-1] > _LONG_MS else calls
             if few is not calls:
                 all_calls = facts_of(turns.workload).calls
-                turns = _OwnTurns(few, configuration, placement, seconds, ends)
+                turns = _OwnTurns(few, configuration, placement, allowed, began)
                 turns.workload.notes.append(f"Of {all_calls} calls only the first of each callable is timed.")
                 found.eager_calls_ms = turns.warm_eager()
             found.load = asdict(facts_of(turns.workload))
@@ -124,13 +145,13 @@ class _Arm:
 
 
 class _OwnTurns:
-    """Eager and compiled over one workload: of the `seconds` in all some are left, until `ends`."""
+    """Eager and compiled over one workload, for as long as is allowed, since `began`."""
 
     def __init__(
-        self, calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, seconds: float,
-        ends: float,
+        self, calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, allowed: Allowed,
+        began: float,
     ) -> None:  # fmt: skip
-        self._seconds, self._ends = seconds, ends
+        self._allowed, self._began, self._ends = allowed, began, began + allowed.seconds
         self.workload = _recorded(calls, configuration, placement) if isinstance(calls, Bundle) else calls.workload
         if self.workload.phase == "train":
             # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
@@ -165,11 +186,14 @@ class _OwnTurns:
     def take(self) -> list[tuple[list[float], list[float], list[float]]]:
         """Milliseconds of the passes of eager, compiled, and eager again, by turn. Raises OutOfTime."""
         eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
-        left = self._ends - time.perf_counter()
-        if (needed := _FEWEST * (2 * eager + compiled)) > left:
+        now, needed = time.perf_counter(), _FEWEST * (2 * eager + compiled)
+        if now + needed > self._ends:
+            needed *= _SLOWER
+            self._ends = min(now + needed, self._began + self._allowed.most)
+        if (left := self._ends - now) < needed:
             raise OutOfTime(
                 f"{_FEWEST} turns of eager, compiled and eager take {needed:.0f} s, with {max(0, left):.0f} s left; "
-                f"--bench-seconds {(self._seconds + needed) * 1.5:.0f} gives them the time"
+                f"--bench-seconds {(now - self._began + needed) / _MOST_SHARE * _SLOWER:.0f} gives them the time"
             )
         each = min(_LONGEST_BLOCK, left / (3 * _MOST) / 1.5)
         turns: list[tuple[list[float], list[float], list[float]]] = []
@@ -198,7 +222,7 @@ class _OwnTurns:
     def answers(self) -> dict[str, Any]:
         """The accuracy of what is compiled here; empty where that is for the whole test, or takes too long."""
         eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
-        if 2 * eager + compiled > self._seconds:
+        if 2 * eager + compiled > self._allowed.seconds:
             return {}
         found: dict[str, Any] = {}
         with contextlib.suppress(side_effects.Refused):  # What was timed stands all the same.

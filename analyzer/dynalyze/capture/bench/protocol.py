@@ -29,6 +29,10 @@ BESIDE = "beside"
 """Asks a fork server to import while the user's program runs, and to leave it the processors that it wants."""
 # The name of the configuration with the arguments that the program itself gave to torch.compile; of bundles alone.
 AS_WRITTEN = "as written"
+TURNS_SHARE = 0.25
+"""Of the time: what turns in the program's own process take, where answers and the cost of breaks are measured in other
+processes afterwards.
+"""
 RERUN_HINT = (
     "`dynalyze bench --rerun` would measure by running the script again in every process, "
     "which repeats its side effects"
