@@ -39,9 +39,8 @@ _LONGEST_BLOCK = 0.5  # Seconds of timed calls of each arm in a turn, where a ca
 _WARMING = 0.15  # Of the time: until the compiled calls are steady. The program has made them before.
 # Three pairs of processes with their answers, on two quiet cores: seconds beside tracing, and how often they trace.
 _BESIDE_TRACING, _TRACED = 17.0, 5
-_AT_ONCE = (
-    3.5  # Seconds until a program with torch alone compiles: what one takes longer, its imports take elsewhere too.
-)
+# Seconds until a program with torch alone compiles. What one takes longer, its imports take elsewhere too, so often.
+_AT_ONCE, _IMPORTED = 2.5, 2
 _LEAST = 1.0  # Seconds: with fewer no figure is worth showing.
 _MOST_SHARE = 0.7  # Of the time, where three turns take longer than their share: three pairs of processes take more.
 _SLOWER = 1.2  # Than the passes before may the next ones be.
@@ -71,12 +70,9 @@ def seconds_where_slow(budget: float, late: float) -> Allowed | None:
     """How long calls are timed here that other processes can make too: None but where imports and tracing leave them no
     time; see `seconds_for`.
     """
-    needed = _BESIDE_TRACING + _TRACED * runtime.tracing_seconds() + max(0.0, late - _AT_ONCE)
-    return (
-        Allowed(TURNS_SHARE * budget, _MOST_SHARE * budget)
-        if TURNS_SHARE * budget >= _LEAST and needed >= budget
-        else None
-    )
+    own = TURNS_SHARE * budget
+    needed = _BESIDE_TRACING + _TRACED * runtime.tracing_seconds() + _IMPORTED * max(0.0, late - _AT_ONCE)
+    return Allowed(own, _MOST_SHARE * budget) if own >= _LEAST and needed >= budget else None
 
 
 def timed_in_turns(
