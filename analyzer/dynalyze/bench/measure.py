@@ -161,7 +161,7 @@ def _left(plan: Plan, in_turns: TimedInTurns) -> float | None:
     """Seconds of a budget for what is measured after turns that took longer than their share."""
     timed = (each for turn in in_turns.turns for arm in turn for each in arm)
     passes = [*in_turns.eager_calls_ms, *in_turns.calls_ms, *timed]
-    return plan.total and plan.total - max(0.0, sum(passes) / 1e3 - TURNS_SHARE * plan.total)
+    return plan.total and round(plan.total - max(0.0, sum(passes) / 1e3 - TURNS_SHARE * plan.total), 1)
 
 
 def _spared(report: Report) -> bool:

@@ -11,7 +11,7 @@ from dynalyze.bench import measure
 from dynalyze.bench.plan import Plan
 from dynalyze.bench.run import Benchmarks
 from dynalyze.capture.bench.protocol import AS_WRITTEN
-from dynalyze.capture.events import BundleWritten, CompileCall
+from dynalyze.capture.events import BundleWritten, CompileCall, TimedInTurns
 from dynalyze.launch.observe import Observed
 from dynalyze.launch.spec import TargetSpec
 from dynalyze.report.caches import CacheKey, Caches
@@ -49,6 +49,14 @@ def test_explain_measures_what_the_program_wrote(plans: list[Plan]) -> None:
     measure.add_bench(seen(written()), SCRIPT, Plan({}))
     assert [each.name for each in plans[0].configurations_on("cpu")] == [AS_WRITTEN]
     assert plans[0].source["kind"] == "bundle"
+
+
+@pytest.mark.parametrize(("pass_ms", "left"), [(100.0, 30.0), (1000.0, 25.5)])
+def test_turns_that_took_more_than_their_share_leave_less(plans: list[Plan], pass_ms: float, left: float) -> None:
+    one = [pass_ms]
+    turns = TimedInTurns(eager_calls_ms=one, calls_ms=one * 2, turns=[(one, one, one)] * 3)
+    measure.add_bench(seen(written(), turns), SCRIPT, Plan({}, total=30.0))
+    assert plans[0].total == left
 
 
 def test_explain_measures_the_default_where_the_arguments_cannot_travel(plans: list[Plan]) -> None:

@@ -43,8 +43,9 @@ _BESIDE_TRACING, _TRACED = 17.0, 5
 _AT_ONCE, _IMPORTED = 2.5, 2
 _LEAST = 1.0  # Seconds: with fewer no figure is worth showing.
 _MOST_SHARE = 0.7  # Of the time, where three turns take longer than their share: three pairs of processes take more.
+_FITS = 0.7  # Of the time: what three turns of eager calls alone may take, if all calls are to be timed.
 _SLOWER = 1.2  # Than the passes before may the next ones be.
-_LONG_MS = 2000.0  # Of a pass: a longer one is of the first call of each callable alone.
+_LONG_MS = 2000.0  # A longer pass is made once only, before the turns.
 
 
 class Allowed(NamedTuple):
@@ -52,6 +53,18 @@ class Allowed(NamedTuple):
 
     seconds: float
     most: float
+
+    def left(self, gone: float, needed: float) -> float:
+        """Seconds for the turns, `gone` seconds after the start, where three take `needed`. Raises OutOfTime."""
+        if gone + needed <= self.seconds:
+            return self.seconds - gone
+        needed *= _SLOWER
+        if gone + needed <= self.most:
+            return needed
+        raise OutOfTime(
+            f"{_FEWEST} turns of eager, compiled and eager take {needed:.0f} s, with {max(0, self.most - gone):.0f} s "
+            f"left; --bench-seconds {(gone + needed) / _MOST_SHARE * _SLOWER:.0f} gives them the time"
+        )
 
 
 def seconds_for(written: BundleWritten, budget: float, late: float) -> Allowed | None:
@@ -92,7 +105,8 @@ def timed_in_turns(
             began = time.perf_counter()
             turns = _OwnTurns(calls, configuration, placement, allowed, began)
             found.eager_calls_ms = turns.warm_eager()
-            few = _first_of_each(calls) if found.eager_calls_ms[-1] > _LONG_MS else calls
+            three_turns = 3 * _FEWEST * found.eager_calls_ms[-1] / 1e3
+            few = _first_of_each(calls) if three_turns > _FITS * allowed.most else calls
             if few is not calls:
                 all_calls = facts_of(turns.workload).calls
                 turns = _OwnTurns(few, configuration, placement, allowed, began)
@@ -147,7 +161,7 @@ class _OwnTurns:
         self, calls: Bundle | CompiledWorkload, configuration: Configuration, placement: Placement, allowed: Allowed,
         began: float,
     ) -> None:  # fmt: skip
-        self._allowed, self._began, self._ends = allowed, began, began + allowed.seconds
+        self._allowed, self._began = allowed, began
         self.workload = _recorded(calls, configuration, placement) if isinstance(calls, Bundle) else calls.workload
         if self.workload.phase == "train":
             # These are the program's own parameters, and the optimizer's state would be twice as large as they are.
@@ -172,7 +186,7 @@ class _OwnTurns:
 
     def warm_compiled(self) -> tuple[list[float], int | None]:
         """Milliseconds of the compiled passes until they are steady, and how many came before that."""
-        limit = _WARMING * (self._ends - time.perf_counter())
+        limit = _WARMING * (self._began + self._allowed.seconds - time.perf_counter())
         steps = self._compiled.steps
         warmed = warm(lambda: self._timer.passes(steps, 1, flush=False)[0], _compiles, limit, 1000)
         self._compiled.recent_ms = warmed.calls_ms[-5:]
@@ -182,19 +196,12 @@ class _OwnTurns:
     def take(self) -> list[tuple[list[float], list[float], list[float]]]:
         """Milliseconds of the passes of eager, compiled, and eager again, by turn. Raises OutOfTime."""
         eager, compiled = (statistics.median(arm.recent_ms) / 1e3 for arm in (self._eager, self._compiled))
-        now, needed = time.perf_counter(), _FEWEST * (2 * eager + compiled)
-        if now + needed > self._ends:
-            needed *= _SLOWER
-            self._ends = min(now + needed, self._began + self._allowed.most)
-        if (left := self._ends - now) < needed:
-            raise OutOfTime(
-                f"{_FEWEST} turns of eager, compiled and eager take {needed:.0f} s, with {max(0, left):.0f} s left; "
-                f"--bench-seconds {(now - self._began + needed) / _MOST_SHARE * _SLOWER:.0f} gives them the time"
-            )
+        now = time.perf_counter()
+        left = self._allowed.left(now - self._began, _FEWEST * (2 * eager + compiled))
         each = min(_LONGEST_BLOCK, left / (3 * _MOST) / 1.5)
         turns: list[tuple[list[float], list[float], list[float]]] = []
         longest = 0.0
-        while len(turns) < _FEWEST or (len(turns) < _MOST and time.perf_counter() + longest < self._ends):
+        while len(turns) < _FEWEST or (len(turns) < _MOST and time.perf_counter() + longest < now + left):
             began = time.perf_counter()
             arms = [self._eager, self._compiled, self._eager]
             taken: dict[int, list[float]] = {}
