@@ -41,7 +41,7 @@ class Advised:
     against: list[str]
 
 
-class Compiles(Protocol):
+class CompileOfCalls(Protocol):
     """What the recorded calls compile with some settings, and what they raise; see `CompileWith`."""
 
     def __call__(self, settings: dict[str, object], *, traced: bool = True) -> tuple[CompiledCalls, str]: ...
@@ -108,7 +108,7 @@ def candidates(report: Report, findings: Iterable[Finding], *, static: bool = Fa
     return list(found.values())
 
 
-def try_all(report: Report, advised: list[Advised], found: SettingTrials, compiled: Compiles) -> str:
+def try_all(report: Report, advised: list[Advised], found: SettingTrials, compiled: CompileOfCalls) -> str:
     """Each setting alone, then all that help at once: those that end something, and that the program's backend compiles
     the calls with. Returns why none could be tried, if so.
     """
@@ -143,7 +143,7 @@ def try_all(report: Report, advised: list[Advised], found: SettingTrials, compil
 
 
 def _compiling(
-    helping: list[tuple[dict[str, object], SettingTrial]], found: SettingTrials, compiled: Compiles
+    helping: list[tuple[dict[str, object], SettingTrial]], found: SettingTrials, compiled: CompileOfCalls
 ) -> list[tuple[dict[str, object], SettingTrial]]:
     """Those with which the program's backend compiles the calls, as is noted in their trials; all where these raise as
     they are, or time is up.

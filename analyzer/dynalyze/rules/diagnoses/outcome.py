@@ -129,9 +129,20 @@ _SIZE = re.compile(r"L\['(\w+)'\]([^\s,]*?)\.size\(\)\[(\d+)\]")
 
 def _failed_at_size(series: Series, report: Report) -> bool:
     """Whether the compile failed that was to make a size vary, after the one for its first value had not."""
-    failed = {each.key for each in report.compilations if each.status == "failed" and _in_backend(each.failure)}
+    failed = {each.key for each in _failures(report) if _in_backend(each.failure)}
     dynamic = series.lead.cause == "shape" and spared_by_dynamic(series.lead) and not report.capture.static
     return dynamic and any(each.key in failed for each in series.members)
+
+
+def _failures(report: Report) -> Iterator[Compilation]:
+    """Compiles that failed by themselves: neither at a graph break that is an error, nor because we ended the run."""
+    refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
+    ended_by_us = report.outcome.status in ("timed_out", "interrupted")
+    for compilation in report.compilations:
+        if ended_by_us and compilation.reason == CUT_OFF:
+            continue
+        if compilation.status == "failed" and refusing.isdisjoint(compilation.breaks):
+            yield compilation
 
 
 def _in_backend(failure: CompileFailure | None) -> bool:
@@ -146,13 +157,8 @@ def _in_backend(failure: CompileFailure | None) -> bool:
     owns_recompiles=_failed_at_size,
 )
 def compile_failed(report: Report) -> Iterator[Ranked]:
-    refusing = {found.id for found in report.graph_breaks if found.effect == "error"}
-    ended_by_us = report.outcome.status in ("timed_out", "interrupted")
-    for compilation in report.compilations:
-        if ended_by_us and compilation.reason == CUT_OFF:
-            continue
-        if compilation.status == "failed" and refusing.isdisjoint(compilation.breaks):
-            yield _failed(report, compilation)
+    for compilation in _failures(report):
+        yield _failed(report, compilation)
 
 
 def forced_sizes(reason: str) -> list[tuple[str, str]]:
