@@ -43,6 +43,8 @@ def tried_words(report: Report, finding: Finding) -> str:
     tried = [each for each in _of(report, ids) if each.setting in named]
     said = "; ".join(_outcome(each, trials, ids) for each in tried)
     how = ", traced without the compiler" if any(each.ended and not each.compiled for each in tried) else ""
+    if how and trials.together is not None and trials.together.problem:  # No time was left to find out which it is.
+        how += ", which fails with all of the settings that help at once"
     return f"Tried on the {count_of(trials.calls, 'recorded call')}{how}: {said}" if said else ""
 
 

@@ -13,6 +13,7 @@ from dynalyze.rules.rule import judge
 from dynalyze.rules.settings import ALL_SIZES, as_python
 from dynalyze.trials.explain import Advised, candidates, tried, try_all
 from dynalyze.trials.records import SettingTrial, SettingTrials
+from dynalyze.trials.settings import trials_of
 from sample_reports import graph_break, recompile, rich_report
 
 SCALARS = "torch._dynamo.config.capture_scalar_outputs = True"
@@ -218,5 +219,7 @@ def test_what_came_of_a_trial_stands_beside_the_finding_that_names_the_setting()
     assert "9 recompiles" in tried_words(more, broken)
     assert tried_words(program(reads()), broken) == ""
     compiled_too = SettingTrial(SCALARS, ["b1"], ["b1"], compiled=True)
-    assert "without the compiler" in tried_words(more, broken)
+    assert "without the compiler" in tried_words(more, broken) and "fails" not in tried_words(more, broken)
+    trials_of(more).together = SettingTrial(SCALARS, ["b1"], problem="InductorError: no")  # type: ignore[union-attr]
+    assert "fails with all of the settings" in tried_words(more, broken)
     assert "without the compiler" not in tried_words(with_trials(program(reads()), compiled_too), broken)
