@@ -218,7 +218,8 @@ class EffectsWatch:
         if asker is None:
             return SideEffect(what, target)
         name = _REST_OF.sub(r"\1", asker.f_code.co_name)
-        of_package = imported or self._kinds[asker.f_code.co_filename] == "library"
+        own_thread = threading.current_thread() is not threading.main_thread()
+        of_package = imported or (own_thread and self._kinds[asker.f_code.co_filename] == "library")
         made = EffectOfPackage if of_package else SideEffect
         return made(what, target, asker.f_code.co_filename, asker.f_lineno, name)
 

@@ -100,7 +100,7 @@ def _tensor(found: re.Match[str], _: str) -> Guard:
     return Guard(cause, source, expected, actual)
 
 
-_MADE = ("an ordinary tensor", "an inference tensor")
+_KINDS_OF_TENSOR = ("an ordinary tensor", "an inference tensor")
 
 
 def _dispatch(found: re.Match[str], _: str) -> Guard:
@@ -114,7 +114,7 @@ def _dispatch(found: re.Match[str], _: str) -> Guard:
         return Guard("device", source, "".join(sorted(device)), "".join(sorted(other)))
     if expected ^ actual == {"ADInplaceOrView"}:  # The mode is the same: inside of it that tensor was not made.
         ordinary = "ADInplaceOrView" in expected
-        return Guard("tensor_type", source, *(_MADE if ordinary else reversed(_MADE)))
+        return Guard("tensor_type", source, *(_KINDS_OF_TENSOR if ordinary else reversed(_KINDS_OF_TENSOR)))
     if all(key == "ADInplaceOrView" or key.startswith("Autograd") for key in expected ^ actual):
         inference = actual < expected
         return Guard("global_state", "inference_mode", str(not inference), str(inference))
