@@ -390,6 +390,21 @@ def drops_others(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     return x * torch.bernoulli(torch.full_like(x, 0.5)) * 2
 
 
+class Sines(torch.nn.Module):
+    """Rounds after each operation, in the dtype of its parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        dtype = self.scale.dtype
+        x = x.to(dtype)
+        for _ in range(6):
+            x = torch.sin(x) * self.scale
+        return x.to(dtype)
+
+
 class InEager(torch.nn.Module):
     @torch.compiler.disable
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -408,10 +423,16 @@ class InEager(torch.nn.Module):
             "",
         ),
         (InEager(), "aot_eager", ""),
+        (Sines(), replacing(torch.sin, lambda x: torch.sin(x.double()).float()), "equal"),
+        (Sines().bfloat16(), replacing(torch.sin, lambda x: torch.sin(x.double())), "benign"),
+        (Sines().bfloat16(), replacing(torch.sin, lambda x: (torch.sin(x) * 32).round() / 32), ""),
     ],
-    ids=["right", "wrong", "keeps a number", "draws other numbers", "runs in eager"],
-)
-def test_code_that_is_there_is_compared_at_once_and_only_equal_is_an_answer(
+    ids=[
+        "right", "wrong", "keeps a number", "draws other numbers", "runs in eager", "rounds in float32",
+        "rounds less than eager", "rounds more than eager",
+    ],
+)  # fmt: skip
+def test_code_that_is_there_is_compared_at_once_and_what_is_not_right_is_no_answer(
     model: torch.nn.Module, backend: Any, verdict: str
 ) -> None:
     compiles = Compiles()

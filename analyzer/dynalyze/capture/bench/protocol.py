@@ -46,6 +46,9 @@ VARIANTS = (
 )  # fmt: skip
 """The variants of a workload's inputs (capture/bench/variants.py), those that have shown most faults first."""
 
+RIGHT = ("equal", "benign")
+"""The verdicts on answers that need no compile for the test alone (docs/explanation/accuracy.md)."""
+
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]
 NOT_REPEATED: tuple[Failure, ...] = ("not_replayable", "effects")
 """Neither model nor configuration is wrong. With `effects` the calls were refused effects outside."""
