@@ -153,6 +153,8 @@ def _list(report: Report, findings: list[Finding]) -> Iterator[str]:
             yield f"  <br>{prose(tried)}"
         if finding.advice:
             yield f"  <br>→ {prose(finding.advice)}"
+        for line in finding.detail.config.splitlines() if finding.detail is not None else ():
+            yield f"  <br>setting {code(line)}"
     if findings:
         yield ""
 

@@ -178,6 +178,14 @@ def test_calls_too_small_to_gain() -> None:
     assert finding.detail is not None and "0.98x eager's speed (0.90 to 1.05)" in finding.detail.why
 
 
+def test_operations_of_a_call_are_those_of_one_version_of_each_function() -> None:
+    report = measured_report(speedup(0.98, 0.9, 1.05))
+    report.graphs += [replace(graph(), id=f"g{n}", compile_id=f"0/{n}", ops=5) for n in (1, 2)]
+    report.graphs += [replace(graph(), id="g3", compile_id="1/0", ops=6)]
+    (finding,) = found_by(report, "small-model")
+    assert "with 11 operations" in finding.title
+
+
 @pytest.mark.parametrize(
     "speed",
     [

@@ -43,7 +43,12 @@ def _no_gain(measured: Measurement) -> bool:
 
 
 def _too_small(report: Report, measured: Measurement) -> Ranked | None:
-    latency, ops = measured.eager_latency_ms, sum(graph.ops for graph in report.graphs)
+    latency = measured.eager_latency_ms
+    most: dict[tuple[int, int, str], int] = {}  # Of the versions of a function: a call runs one of them.
+    for graph in report.graphs:
+        function = graph.process, graph.epoch, graph.compile_id.partition("/")[0]
+        most[function] = max(graph.ops, most.get(function, 0))
+    ops = sum(most.values())
     one_call = latency.p50 / max(measured.calls, 1) if latency is not None else _SMALL_MS
     if not report.graphs or one_call >= _SMALL_MS or ops > _FEW_OPS:
         return None
