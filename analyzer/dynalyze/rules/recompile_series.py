@@ -46,7 +46,8 @@ class Series:
     `met` are inputs, each with a dimension, that came for the first time when the size met theirs and was fixed by it.
     `replaced` are tensors that the module holds and that had another size in this function, as a table made anew does.
     `first_call` is the line that called the function when the version was compiled that the lead came nearest to;
-    `whole_call` the one that called the function of which this is a part, behind a graph break.
+    `whole_call` the one that called the function of which this is a part, behind a graph break. `callers` are all lines
+    from which versions of this code were compiled.
     `counted` are lists of Python's that have as many entries as the batch. `entries`: the same of several entries
     of a list changed, `batch[...].done`. `filled` are the containers that were empty in a call of the run, `of_texts`
     those with a text that changed.
@@ -66,6 +67,7 @@ class Series:
     asked: Location | None = None
     first_call: Location | None = None
     whole_call: Location | None = None
+    callers: list[Location] = field(default_factory=list)
     counted: list[str] = field(default_factory=list)
     entries: str = ""
     filled: frozenset[str] = frozenset()
@@ -184,10 +186,12 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         _add_values(series.values, lead)
     _tell_forced(list(found.values()), report)
     calls: dict[_Key, Location] = {}
+    callers: dict[_Key, list[Location]] = {}
     for compilation in report.compilations:
         if compilation.caller is not None:
             calls[compilation.key] = compilation.caller
             calls.setdefault(_code(compilation), compilation.caller)
+            callers.setdefault(_code(compilation), []).append(compilation.caller)
     counts = [
         each for each in report.recompiles if each.cause == "container" and (each.source or "").startswith("len(")
     ]
@@ -203,6 +207,7 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     for series in found.values():
         lead, series.filled, series.of_texts = series.lead, filled, of_texts
         series.first_call = calls.get((lead.process, lead.epoch, lead.previous or "")) or calls.get(_code(lead))
+        series.callers = list({each.at: each for each in callers.get(_code(lead), ())}.values())
         if lead.cause == "shape" and (lead.source or "").endswith(".size()[0]"):
             alike = [each for each in counts if (each.expected, each.actual) == (lead.expected, lead.actual)]
             series.counted = list(dict.fromkeys((each.source or "")[4:-1] for each in alike))

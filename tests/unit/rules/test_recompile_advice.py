@@ -600,6 +600,16 @@ def test_a_size_that_another_one_brought_along_is_not_told_of_its_line() -> None
     assert "model.py:30" not in of_image.advice and "mark_dynamic(x, 2)" in of_image.advice
 
 
+@pytest.mark.parametrize("evaluates", [True, False])
+def test_calls_on_other_lines_pass_tensors_of_their_own_to_mark(evaluates: bool) -> None:
+    report = empty_report()
+    report.compilations = [compilation("0/0"), compilation("0/1")]
+    for each, line in zip(report.compilations, (18, 26 if evaluates else 18), strict=True):
+        each.caller = Location("/home/ada/train.py", line, None, "<module>", "model(x)")
+    (finding,) = findings(recompile("r1", "0/1"), report=report)
+    assert "train.py:18" in finding.advice and ("train.py:26" in finding.advice) is evaluates
+
+
 @pytest.mark.parametrize("fixed", [True, False])
 def test_a_size_that_a_line_fixes_is_not_marked_with_another_one(fixed: bool) -> None:
     """torch raises for a mark of what a loop goes through: two sizes changed in one call, and only one can vary."""
@@ -994,6 +1004,30 @@ def test_a_result_that_a_module_keeps_loses_its_gradient_between_calls(
     place = at(10, "Net.forward", code)
     said = advice("requires_grad", source, "0", "1", location=place)
     assert f"`{kept}`" in said.action and ("pass" in said.action) == ("model" not in kept)
+
+
+def test_a_state_that_calls_leave_with_other_dimensions_is_put_back() -> None:
+    source = "self._modules['cell']._buffers['mem']"
+    also = [failed_too(source, "rank", "1", "4"), failed_too("self._buffers['other']", "rank", "1", "2")]
+    said = advice("requires_grad", source, "0", "1", also=also).action
+    assert "`model.cell.mem` and `model.other`" in said and "put them back" in said
+
+
+@pytest.mark.parametrize(
+    ("cause", "also", "expected", "then"),
+    [
+        ("tensor_type", "x.size()[0]", "64", "`x.size(0)` changed too, which compiles anew by itself: compile with"),
+        ("shape", "self.config.kind", "None", "`self.config.kind` changed too, which compiles anew by itself: set it"),
+        ("requires_grad", "self._parameters['w'].size()[0]", "64", ""),
+    ],
+)
+def test_what_changed_beside_is_told_with_what_spares_it(cause: Any, also: str, expected: str, then: str) -> None:
+    """Else who follows the advice finds as many recompiles as before."""
+    beside = failed_too(
+        also, *("module_attribute", expected, "'b'") if expected == "None" else ("shape", expected, "3")
+    )
+    (finding,) = findings(recompile("r1", "0/1", cause=cause, source="x", expected="a", actual="b", also=[beside]))
+    assert then in finding.advice and (then != "") == ("changed too" in finding.advice)
 
 
 def test_a_guard_that_raised_is_told_by_what_the_code_reads() -> None:

@@ -32,6 +32,7 @@ _SUBJECTS: dict[Cause, str] = {
 }  # fmt: skip
 _MOST_VALUES = 3
 _DECIDED = ("value", "global_variable", "module_attribute")
+_KINDS_OF_TENSOR = ("tensor_type", "dtype", "requires_grad")
 _OF_CALL = ("global_state", "backend", "dynamic_marking")
 
 
@@ -74,28 +75,43 @@ def history(series: Series, most: int) -> str:
     """The values of a series of changes in their order, as a sentence, and what changed beside them; "" where the title
     tells all.
     """
-    values = shown_values(series)
-    no_values = series.modules or series.differ or series.lead.source is None or series.lead.cause == "global_state"
+    values, lead = shown_values(series), series.lead
+    no_values = series.modules or series.differ or lead.source is None or lead.cause == "global_state"
     went = ""
     if not no_values and series.changes > 1 and len(values) > 2:
         went = f"{_name(series)} went {', '.join(values[:most])}{', ...' if len(values) > most else ''}."
-    names = [f"`{clipped(as_written(name))}`" for name in dict.fromkeys(_by_themselves(series))]
-    beside = f"In the same call {listed(names, _MOST_VALUES)} changed too, which compiles anew by itself."
-    return f"{went} {beside if names else ''}".strip()
+    others = list(_by_themselves(series))
+    names = dict.fromkeys(as_written(as_called(each.source or "", lead)) for each in others)
+    shown = [f"`{clipped(name)}`" for name in names]
+    beside = f"In the same call {listed(shown, _MOST_VALUES)} changed too, which compiles anew by itself"
+    return f"{went} {f'{beside}{_against(others)}.' if others else ''}".strip()
 
 
-def _by_themselves(series: Series) -> Iterator[str]:
-    """What changed beside a size or beside what the first call makes, and would have set off a recompile without it:
-    what somebody decides on by hand, or a line makes a constant.
+def _against(others: list[FailedGuard]) -> str:
+    """What spares what changed beside something else; "" where it is not the same for all, or not known."""
+    if {each.cause for each in others} == {"shape"}:
+        return ": compile with `dynamic=True` as well"
+    first = others[0]
+    is_literal = re.fullmatch(r"'.*'|\".*\"|-?\d[\d.e+-]*|True|False", first.actual or "") is not None
+    if len(others) == 1 and is_literal and _was_not_there(first):
+        return f": set it to `{clipped(first.actual or '')}` before the first call"
+    return ""
+
+
+def _by_themselves(series: Series) -> Iterator[FailedGuard]:
+    """What changed beside a size, the kind of a tensor or what the first call makes, and would have set off a recompile
+    without it: what somebody decides on by hand, a line makes a constant, or has a size for the first time.
     """
     lead, made = series.lead, _was_not_there(series.lead)
+    if lead.cause in _KINDS_OF_TENSOR:
+        yield from (each for each in lead.also if each.cause == "shape" and "._parameters[" not in (each.source or ""))
     for each in lead.also if made or lead.cause == "shape" else ():
         # A whole number becomes dynamic with the size, unless a module or a global holds it.
         varies = is_whole(each.expected) and each.cause == "value" and "G['" not in each.guard
         filled = each.cause == "container" and " not in " in (each.expected or "")
         decided = (each.cause in _DECIDED or filled) and not varies and not (made and _was_not_there(each))
         if each.source and not re.search(r"___|\bself$", each.source) and (decided or each.source in series.fixed):
-            yield each.source
+            yield each
 
 
 _ABSENT = re.compile(r"'(?P<kind>\w+)' object has no attribute '(?P<attribute>\w+)'")

@@ -152,8 +152,11 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     other = called is not None and called.code and not sizes.of_caller
     name = " (by the name that the call there has for it)" if other else ""
     first = f" Before that, end {breaks}: a dynamic size brings that about, marked in the first call." if breaks else ""
+    others = [each.short for each in series.callers if called is not None and each.at != called.at]
+    too = f" Mark what is passed at {listed(others, _MOST_NAMED)} too, where its sizes vary." if others else ""
     return Advice(
-        f"{mark} {sizes.named}{name} as dynamic before the first call{at}: {_quoted(marks)}{alone}{OR_DYNAMIC}.{first}",
+        f"{mark} {sizes.named}{name} as dynamic before the first call{at}: {_quoted(marks)}{alone}{OR_DYNAMIC}.{too}"
+        f"{first}",
         f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
         Example(call, "\n".join([*naming, *marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),

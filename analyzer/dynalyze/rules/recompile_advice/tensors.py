@@ -23,6 +23,7 @@ _DTYPES = {
     "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
     "ComplexDouble": "complex128", "Float8_e4m3fn": "float8_e4m3fn", "Float8_e5m2": "float8_e5m2",
 }  # fmt: skip
+_MOST_KEPT = 3
 _DEVICES = {"CPU": "cpu", "CUDA": "cuda", "HIP": "cuda", "XPU": "xpu", "MPS": "mps", "Meta": "meta"}
 
 
@@ -71,6 +72,16 @@ def requires_grad(series: Series, source: Expression) -> Advice:
         )
     if _is_kept(source, series.lead):
         held = f"model.{name.partition('.')[2]}"
+        if any(each.cause == "rank" and each.source == series.lead.source for each in series.lead.also):
+            left = [each.source or "" for each in series.lead.also if each.cause == "rank"]
+            kept = [f"`model.{as_written(each).partition('.')[2]}`" for each in dict.fromkeys(left)]
+            it = "it" if len(kept) == 1 else "them"
+            return Advice(
+                f"Keep what {listed(kept, _MOST_KEPT)} held before the first call, and put {it} back before each: a "
+                "call leaves another number of dimensions there too, so that `detach()` alone spares nothing. Leave "
+                f"{it} where a call goes on from the one before.",
+                "What a call leaves in a module is an input of the next one, and the code is compiled for its kind.",
+            )
         return Advice(
             f"Between two calls take the gradient off what the last left there: `{held} = {held}.detach()`, outside "
             "of the compiled code. Leave it where a backward is meant to run through earlier calls: each case is "

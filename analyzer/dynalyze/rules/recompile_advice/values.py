@@ -137,7 +137,10 @@ def _made_too(series: Series) -> Iterator[str]:
             yield as_written(f"{each.source}[{(each.expected or '').partition(' not in ')[0]}]")
 
 
-_IN_EAGER = "Before the first compiled call, call once in eager what was given to torch.compile"
+_IN_EAGER = (
+    "Before the first compiled call, call once in eager what was given to torch.compile, in `eval()` where training "
+    "draws random numbers or moves statistics"
+)
 
 
 def comes_and_goes(lead: Recompile) -> bool:
