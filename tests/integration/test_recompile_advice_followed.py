@@ -672,3 +672,47 @@ def test_of_a_module_that_each_call_makes_the_break_is_ended_first(report: Json,
     assert not any("different modules" in each["title"] for each in of(report, "made_in_forward"))
     plain = PROGRAMS["made_in_forward"]
     assert [graphs(each, tmp_path) for each in (plain, plain.replace('        print(end="")\n', ""))] == [10, 2]
+
+
+PROGRAMS["numpy_of_sizes"] = """
+import math
+import numpy as np
+import torch
+
+def pieces(x):
+    count = int(np.ceil(x.shape[0] / 64))
+    return x * count
+
+def whole(x):
+    count = int(np.floor(x.shape[0] / 64))
+    return x * count
+
+def side(x):
+    count = int(np.sqrt(x.shape[0]))
+    return x * count
+
+def levels(x):
+    count = int(np.log2(x.shape[0]))
+    return x * count
+
+def nearest(x):
+    count = int(np.round(x.shape[0] / 64))
+    return x * count
+
+for function in (pieces, whole, side, levels, nearest):
+    compiled = torch.compile(function, backend="eager")
+    for n in (100, 110, 90, 130):
+        compiled(torch.ones(n, 2))
+"""
+
+
+def test_numpy_functions_of_sizes_are_named_with_those_that_keep_them_dynamic(report: Json, tmp_path: Path) -> None:
+    """Marked, or compiled with `dynamic=True`, each size is compiled all the same."""
+    plain = followed = PROGRAMS["numpy_of_sizes"]
+    advice = " ".join(each["advice"] for each in of(report, "numpy_of_sizes"))
+    assert "mark_dynamic" not in advice and "dynamic=True" not in advice
+    for python, numpy in set(re.findall(r"Take `([\w.]+)` in the place of `([\w.]+)`", advice)):
+        followed = followed.replace(f"{numpy}(", f"{python}(")
+    assert "np." not in followed
+    dynamic = plain.replace('backend="eager"', 'backend="eager", dynamic=True')
+    assert [graphs(each, tmp_path) for each in (plain, dynamic, followed)] == [20, 20, 10]

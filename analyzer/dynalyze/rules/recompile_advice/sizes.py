@@ -368,7 +368,7 @@ def _taken_for_one(source: Expression, other: str) -> Advice:
 
 def _asked(series: Series, source: Expression, line: Location | None) -> Advice:
     """A line whose question about a size has another answer for the next one, or for any other."""
-    if line is not None and (series.one_value or _LOOP.search(line.code or "")):
+    if line is not None and (series.one_value or _LOOP.search(line.code or "") or _NUMPY.search(line.code or "")):
         return _specialized(source, line)
     limits = clipped(as_written(series.lead.expected or series.lead.guard))
     if re.search("[<>]", limits) and (line is None or library_of(line.file) == "torch"):
@@ -505,12 +505,26 @@ _COMPARED = re.compile(r"[=!<>]=|[<>]|\bint\(|\brange\(")
 _LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b")
 _LIST = re.compile(r"\.(?:unbind|split|chunk|tolist)\(")
 
+# What torch 2.13 keeps dynamic in Python and makes a constant of in NumPy. `math.log` and `math.exp` are constants too.
+_PLAIN_PYTHON = {
+    "ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "log2": "math.log2", "round": "round",
+    "maximum": "max", "minimum": "min",
+}  # fmt: skip
+_NUMPY = re.compile(rf"\b(?P<call>(?:np|numpy)\.(?P<name>{'|'.join(_PLAIN_PYTHON)}))\(")
 _TENSOR_OF_NUMBERS = re.compile(r"\btorch\.(?P<name>as_tensor|asarray|(?P<dtype>Float|Double|Long|Int)Tensor)\(")
 
 
 def _specialized(source: Expression, line: Location, *, dynamic: bool = True) -> Advice:
     """A line that needs the size itself; `dynamic`: torch had made it dynamic, so marking it once more cannot help."""
     size = f"`{source.shown}`" if source.shown else "the size"
+    if (numpy := _NUMPY.search(line.code or "")) is not None:
+        return Advice(
+            f"Take `{_PLAIN_PYTHON[numpy['name']]}` in the place of `{numpy['call']}` at {line.short}, which makes a "
+            f"constant of {size}.",
+            "A size may vary in Python's own arithmetic. NumPy's functions get its value, and the compiled code holds "
+            "for that value alone, with `dynamic=True` too.",
+            link=DYNAMIC_PAGE,
+        )
     if "linspace(" in (line.code or ""):
         return Advice(
             f"Take `torch.arange` in the place of `torch.linspace` at {line.short}, whose number of steps is "
