@@ -10,8 +10,9 @@ from dynalyze.render.text.bench import ratio_words
 from dynalyze.render.text.report import command_line
 from dynalyze.report import GraphBreak, Report
 from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed, FixStatus, Unfixed
+from dynalyze.rules.settings import setting_name
 from dynalyze.text.amounts import count_of, listed
-from dynalyze.text.escape import visible
+from dynalyze.text.escape import clipped, visible
 
 STATUSES: dict[FixStatus, str] = {
     "verified": "verified", "suggested": "suggested, not verified", "rejected": "tried and rejected",
@@ -67,7 +68,11 @@ def _of_recompiles(report: Report, fixed: Fixed) -> str:
         return f"Of {all_of_them} {after.recompiles or 'none'} {'is' if after.recompiles < 2 else 'are'} left."
     if suggested := next((each for each in tried if each.status == "suggested"), None):
         return f"Suggested, not verified: a setting for {len(suggested.recompiles)} of {all_of_them}."
-    return f"Fixed none of {all_of_them}: no setting could be verified." if tried else ""
+    if not tried:
+        return ""
+    last = tried[-1]  # `dynamic=True` for all sizes, where that was tried.
+    setting, reason = clipped(setting_name(last.setting), 60), clipped(last.reason.rstrip("."), 120)
+    return f"Fixed none of {all_of_them}: {setting} was rejected: {reason}."
 
 
 def standing(report: Report) -> tuple[str, bool]:

@@ -10,7 +10,7 @@ from dynalyze.render.text.fixes import (
     verdict,
     write_command,
 )
-from dynalyze.report.fixes import CompileCounts, Evidence, Fixed
+from dynalyze.report.fixes import CompileCounts, Evidence, Fix, Fixed
 from sample_reports import fixed_report
 
 
@@ -60,3 +60,13 @@ def test_the_first_line_says_whose_change_it_was_and_whether_it_holds() -> None:
     report.outcome.status, report.outcome.message = "failed", "ValueError: x"
     given.given, report.graph_breaks, report.fixes = False, [], []
     assert report.outcome.message in verdict(report, given)
+
+
+def test_why_no_setting_holds_is_in_the_first_line() -> None:
+    report = fixed_report()
+    assert report.fixed is not None
+    setting = "torch._dynamo.config.assume_static_by_default = False"
+    tried = Fix("f1", [], "setting", "rejected", "Set it", reason="it fails", setting=setting, recompiles=["r1"])
+    report.graph_breaks, report.fixes, report.fixed.kept = [], [tried], []
+    said = verdict(report, report.fixed)
+    assert "Fixed none" in said and said.endswith("dynamic=True was rejected: it fails.")
