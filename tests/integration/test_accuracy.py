@@ -424,12 +424,17 @@ class InEager(torch.nn.Module):
         ),
         (InEager(), "aot_eager", ""),
         (Sines(), replacing(torch.sin, lambda x: torch.sin(x.double()).float()), "equal"),
+        (
+            torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.BatchNorm1d(16)),
+            replacing(torch.nn.functional.linear, lambda x, w, b: (x.double() @ w.double().T + b).float()),
+            "equal",
+        ),
         (Sines().bfloat16(), replacing(torch.sin, lambda x: torch.sin(x.double())), "benign"),
         (Sines().bfloat16(), replacing(torch.sin, lambda x: (torch.sin(x) * 32).round() / 32), ""),
     ],
     ids=[
         "right", "wrong", "keeps a number", "draws other numbers", "runs in eager", "rounds in float32",
-        "rounds less than eager", "rounds more than eager",
+        "moves buffers", "rounds less than eager", "rounds more than eager",
     ],
 )  # fmt: skip
 def test_code_that_is_there_is_compared_at_once_and_what_is_not_right_is_no_answer(

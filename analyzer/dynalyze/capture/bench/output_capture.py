@@ -75,6 +75,8 @@ class OutputCapture:
         held = kept_state(self._workload.model)
         for number, step in enumerate(self._workload.steps(self) * self.rounds):
             step.prepare()
+            if not number:
+                self._state.begin()
             if seeds is not None:
                 set_seed(seeds + number)
             before = random_position()

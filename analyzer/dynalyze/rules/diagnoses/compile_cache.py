@@ -146,6 +146,10 @@ def _step(reason: BypassReason, bypass: CacheBypass, setting: str) -> str:
     return STEPS[reason]
 
 
+# With one cause mended the graph is kept only where it has no other.
+_ONE_AT_A_TIME = " torch names one cause of a graph at a time: run this again afterwards."
+
+
 def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses: Sequence[CacheBypass]) -> Ranked:
     # Those that neither cache keeps; with Inductor's cache off, none is left.
     off = reason == "switched_off"
@@ -160,7 +164,7 @@ def _bypass(reason: BypassReason, compilations: Sequence[Compilation], bypasses:
     return cache_bypass.finding(
         f"{listed(names, _MOST_NAMED)} {'is' if len(names) == 1 else 'are'} {'compiled' if cold else 'traced'} anew "
         f"at every start: {WHAT[reason]}",
-        f"{_step(reason, bypasses[0], setting)}{quoted}",
+        f"{_step(reason, bypasses[0], setting)}{'' if off else _ONE_AT_A_TIME}{quoted}",
         why=_NOT_KEPT if cold else _TRACED_ANEW,
         example=_EXAMPLE if reason == "custom_pass" else None,
         severity="warning" if cold and not off else "info",
