@@ -1069,3 +1069,9 @@ def test_a_buffer_has_one_name_however_torch_reaches_it(held: str) -> None:
 def test_attributes_that_were_one_object_need_not_be_tensors() -> None:
     held, given = (advice("aliasing", source, "one tensor", "different") for source in ("self.a, self.b", "a, b"))
     assert "objects" in held.action and held.example is None and given.example is not None
+
+
+@pytest.mark.parametrize(("first", "then", "begins"), [("0", "1", True), ("1", "0", False)])
+def test_a_first_input_without_a_gradient_may_get_one(first: str, then: str, begins: bool) -> None:
+    """As the first stage of a solver, whose later stages get what it computed."""
+    assert ("`y.requires_grad_()`" in advice("requires_grad", "y", first, then).action) is begins

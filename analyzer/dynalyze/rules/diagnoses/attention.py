@@ -86,7 +86,10 @@ def _from_tensors(call: AttentionCall) -> tuple[str, str]:
             "Give query, key and value the shape (batch, heads, length, width).",
         )
     if not queries.on_cuda(call) and call.dropout:
-        return "The fused kernel for CPUs has no dropout.", "Call it with `dropout_p=0.0` on a CPU (eval mode)."
+        return (
+            "The fused kernel for CPUs has no dropout.",
+            "Leave it where dropout is wanted, as in training; else call it with `dropout_p=0.0`, as in eval mode.",
+        )
     if not queries.on_cuda(call) and len(widths) > 1:
         return (
             "The fused kernel for CPUs takes one width of heads.",

@@ -77,7 +77,10 @@ def _action(report: Report, members: list[Recompile], *, static: bool, generates
             "Make the static cache once and pass the same one, `past_key_values=cache`, in every call, with "
             "`cache.reset()` between texts: its state before the first call differs from that of every later one."
         )
-    action = 'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`.'
+    action = (
+        'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`; where prompts differ '
+        "in length, compile with `dynamic=True` too, for that size is made for each."
+    )
     if not generates:
         action = (
             "Give the model a cache of fixed size: `past_key_values=StaticCache(config=model.config, "

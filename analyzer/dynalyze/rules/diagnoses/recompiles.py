@@ -158,7 +158,7 @@ def _limit_advice(group: Limited, stopped: list[str], report: Report, *, raises:
         whole = "compile the function or the module that calls them, in place of each by itself"
         if place:
             whole = f"end {place}, because of which torch compiles each by itself"
-        action = f"{what_changed(main)}: {whole}; or raise the limit, as the setting does."
+        action = f"{what_changed(main)}: raise the limit, as the setting does; or {whole}."
     else:
         limit = 2 * max(sum(map(group.share_of, group.series)), 8) if main.package else 16
         note = (

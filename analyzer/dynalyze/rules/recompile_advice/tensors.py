@@ -90,10 +90,12 @@ def requires_grad(series: Series, source: Expression) -> Advice:
             "that again, or fails at it.",
             Example("loss.backward()", f"loss.backward()\n{held} = {held}.detach()"),
         )
+    first = series.lead.expected in ("0", "False")
+    same = f" Where every later call has one, begin so: `{name}.requires_grad_()` in the first." if first else ""
     return Advice(
         "Expected where both are meant, as in a first layer and in those behind it, or with the two kinds of samples "
         "that a GAN's discriminator gets: two programs, each compiled once and kept. Where no gradient of "
-        f"`{name}` is used, pass `{name}.detach()` in every call.",
+        f"`{name}` is used, pass `{name}.detach()` in every call.{same}",
         "Whether a gradient is wanted decides whether a backward graph is made, so each case is a compile.",
         source.passed_as(f"{name}.detach()"),
     )
