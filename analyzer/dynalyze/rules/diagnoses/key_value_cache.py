@@ -78,8 +78,8 @@ def _action(report: Report, members: list[Recompile], *, static: bool, generates
             "`cache.reset()` between texts: its state before the first call differs from that of every later one."
         )
     action = (
-        'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`; where prompts differ '
-        "in length, compile with `dynamic=True` too, for that size is made for each."
+        'Generate with a cache of fixed size: `model.generate(..., cache_implementation="static")`; where prompts '
+        "differ in length, compile with `dynamic=True` too, for that size is made for each."
     )
     if not generates:
         action = (
