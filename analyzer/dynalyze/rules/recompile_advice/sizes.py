@@ -519,8 +519,8 @@ def _specialized(source: Expression, line: Location, *, dynamic: bool = True) ->
     size = f"`{source.shown}`" if source.shown else "the size"
     if (numpy := _NUMPY.search(line.code or "")) is not None:
         return Advice(
-            f"Take `{_PLAIN_PYTHON[numpy['name']]}` in the place of `{numpy['call']}` at {line.short}, which makes a "
-            f"constant of {size}.",
+            f"Take `{_PLAIN_PYTHON[numpy['name']]}` in the place of `{numpy['call']}` at {line.short}"
+            f"{f', in {package}' if (package := library_of(line.file)) else ''}, which makes a constant of {size}.",
             "A size may vary in Python's own arithmetic. NumPy's functions get its value, and the compiled code holds "
             "for that value alone, with `dynamic=True` too.",
             link=DYNAMIC_PAGE,
