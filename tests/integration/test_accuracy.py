@@ -390,6 +390,49 @@ def drops_others(x: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
     return x * torch.bernoulli(torch.full_like(x, 0.5)) * 2
 
 
+class BesideZero(torch.nn.Module):
+    """What the first `count` of its ReLUs are given lies beside zero: further than eager rounds, nearer than other sums
+    may."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(64, 20_000, bias=False), torch.nn.Linear(20_000, 8)
+        with torch.no_grad():
+            beside = 4e-7 * torch.tensor([1.0, -1.0]).double().repeat(10_000)
+            beside[count:] *= 1e5
+            self.offset = (torch.ones(64).double() @ self.body.weight.double().T + beside).float()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.relu(torch.nn.functional.linear(x, self.body.weight) - self.offset))
+
+
+@pytest.mark.parametrize(
+    ("count", "longer", "verdict"),
+    [
+        (60, 1.0, "rounding only"),
+        (20_000, 1.0, "not comparable"),  # So many of its gradients come and go that nothing can be told.
+        (60, 1.3, "suspicious"),
+        (0, 1.1, "suspicious"),
+    ],
+)
+def test_gradients_that_eager_changes_as_much_by_rounding_are_not_wrong(
+    count: int, longer: float, verdict: str
+) -> None:
+    """Whether a ReLU lets a gradient through hangs on the last bits there; whether it is too long does not."""
+    torch.manual_seed(0)
+    model, linear = BesideZero(count), torch.nn.functional.linear
+    noise = 1 + 7e-7 * (2 * torch.rand(20_000, 64) - 1)
+
+    def otherwise(x: torch.Tensor, weight: torch.Tensor, *bias: torch.Tensor) -> torch.Tensor:
+        if weight.shape == noise.shape:
+            weight = weight.detach() + longer * (weight - weight.detach()) if longer != 1.0 else weight * noise
+        return linear(x, weight, *bias)
+
+    before = [each.clone() for each in model.parameters()]
+    assert judged(training(model, torch.ones(4, 64)), replacing(linear, otherwise)).verdict == verdict
+    assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+
+
 class Sines(torch.nn.Module):
     """Rounds after each operation, in the dtype of its parameter."""
 

@@ -19,6 +19,7 @@ from dynalyze.capture.bench.state_snapshot import held_tensors
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
 _REPEATABLE = 0.99
+_STRAYS = 0.05  # Of its size: how far rounding may move a tensor of which "rounding only" is said.
 _OTHER_NUMBERS = "compiled draws other random numbers than eager"
 
 
@@ -28,7 +29,8 @@ class Runs:
 
     `more` are other runs of eager where `again` differs from the first one, or where compiled draws other random
     numbers: then with other seeds. `repeated` is compiled once more. `tokens` says that the integers that come out are
-    generated text, where one near tie changes all that follows.
+    generated text, where one near tie changes all that follows. `nudged` are runs of eager whose weights were rounded
+    once more (`Nudged`).
     """
 
     eager: RunOutputs
@@ -40,6 +42,7 @@ class Runs:
     emulated: RunOutputs | None = None
     more: list[RunOutputs] = field(default_factory=list)
     repeated: RunOutputs | None = None
+    nudged: list[RunOutputs] = field(default_factory=list)
 
     @property
     def repeatable(self) -> bool:
@@ -123,15 +126,27 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
     }
     if measured.furthest is not None and not measured.equal:
         facts |= dict(zip(("eager_value", "compiled_value"), map(_finite, measured.furthest), strict=True))
+    # Of values that can be told at all: one that changes from run to run, or is nowhere near eager's, was not rounded.
+    same = _gives_it_twice(runs.eager, runs.again, key) and _gives_it_twice(runs.compiled, runs.repeated, key)
+    may_be_rounding = verdict == "suspicious" and same and measured.akin
     rounded = runs.emulated.tensors.get(key) if runs.emulated is not None else None
     if rounded is not None and not _mismatch(eager, rounded):
         emulated = measure(eager, rounded, exact, runs.tolerance, reference)
         facts["emulated_rmse"] = _finite(emulated.compiled_rmse)
-        # Where emulating eager's rounding removes the gap, only rounding was different: of values that can be told at
-        # all. One that changes from run to run, or is nowhere near eager's, was not rounded.
-        same = _gives_it_twice(runs.eager, runs.again, key) and _gives_it_twice(runs.compiled, runs.repeated, key)
-        if verdict == "suspicious" and same and measured.akin and (emulated.equal or emulated.no_worse):
+        # Where emulating eager's rounding removes the gap, only rounding was different.
+        if may_be_rounding and (emulated.equal or emulated.no_worse):
             verdict, why = "rounding only", ""
+    # So it was where eager gets as far from fp64 by rounding its weights: a value beside zero that a ReLU cuts off.
+    others = [each.tensors.get(key) for each in runs.nudged if may_be_rounding]
+    moved = [
+        measure(other, compiled, exact, runs.tolerance, reference)
+        for other in others
+        if other is not None and not _mismatch(other, compiled)
+    ]
+    if far := [each.eager_strays for each in moved if each.no_worse]:
+        verdict, why = "rounding only", ""
+        if min(far) > _STRAYS:  # A fault of that size would not be seen beside it.
+            verdict, why = "not comparable", "eager goes as far once its weights are rounded otherwise"
     if verdict == "suspicious" and not measured.introduced and measured.furthest is not None:
         why += "; at worst it is {:.6g} in eager and {:.6g} in compiled".format(*measured.furthest)
     if verdict == "suspicious" and not _gives_it_twice(runs.compiled, runs.repeated, key):

@@ -46,7 +46,7 @@ VARIANTS = (
 )  # fmt: skip
 """The variants of a workload's inputs (capture/bench/variants.py), those that have shown most faults first."""
 
-RIGHT = ("equal", "benign")
+RIGHT = ("equal", "benign", "rounding only")
 """The verdicts on answers that need no compile for the test alone (docs/explanation/accuracy.md)."""
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]

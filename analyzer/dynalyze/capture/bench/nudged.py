@@ -1,0 +1,30 @@
+"""Eager with other roundings: what rounding alone can do to the answers of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from dynalyze.capture.bench.state_snapshot import held_tensors
+
+
+class Nudged:
+    """Calls `target`, behind which is `model`, once the weights in float32 and float64 were moved by up to so many
+    `units` in their last place, at random (Monte Carlo arithmetic, Parker 1997). Inputs stay: calls may write there.
+
+    Whoever begins the next run has to put the weights back.
+    """
+
+    def __init__(self, target: Callable[..., Any], model: Callable[..., Any], units: int) -> None:
+        self._target, self._waiting, self._units = target, [model], units
+        self._random = torch.Generator().manual_seed(units)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        while self._waiting:
+            for _, weight in held_tensors(self._waiting.pop()):
+                if isinstance(weight, torch.nn.Parameter) and weight.dtype in (torch.float32, torch.float64):
+                    moved = 2 * torch.rand(weight.shape, generator=self._random, dtype=weight.dtype) - 1
+                    weight.data.mul_(1 + self._units * torch.finfo(weight.dtype).eps * moved.to(weight.device))
+        return self._target(*args, **kwargs)
