@@ -24,8 +24,8 @@ _VERDICTS: dict[AccuracyVerdict, tuple[str, str, str]] = {
     "not comparable": ("unknown", "?", "Nothing can be said about these answers."),
     "rounding only": (
         "warning", "≈",
-        "Farther from fp64 than eager, because fused kernels round at other places. Rounding where eager rounds "
-        "(`emulate_precision_casts`) removes the difference.",
+        "Farther from fp64 than eager, because fused kernels round at other places: eager gets as far once its weights "
+        "are rounded otherwise, or rounding where eager rounds (`emulate_precision_casts`) removes the difference.",
     ),
     "benign": ("good", "✓", "Different from eager, but about as close to the exact result (fp64)."),
     "equal": ("good", "✓", "Same answers, within the usual tolerance."),
