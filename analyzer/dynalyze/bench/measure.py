@@ -103,7 +103,7 @@ def add_bench(
         return None
     announce_repeats(ready, report)
     report.answers_unchecked = "the benchmark that compares them has not ended"
-    note = f"its speed is being measured, for at most {ready.total:.0f} s"
+    note = f"its speed is being measured, for at most {ready.total:g} s"
     found = run_bench(ready, first=None if before is None else partial(before, note), pool=pool)
     report.measurements, report.accuracy = found.measurements, found.accuracy
     report.answers_unchecked, report.operators = found.unchecked, found.operators

@@ -210,7 +210,7 @@ class WorkBench:
         what = listed([*missing, *(each.what for each in extras() if late)])
         more = f"`{self._plan.more_time}`"
         if what:
-            return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:.0f} s: {more}"
+            return f"{what[:1].upper()}{what[1:]}: not measured in {self._budget:g} s: {more}"
         if any(row.cold is None and row.compile_seconds is None for row in rows):
             return f"The compile cost from empty caches is not known: this run found them filled: {more}"
         return ""
@@ -222,7 +222,7 @@ class WorkBench:
         if self._pool.interrupted:
             return "interrupted"
         failed = next((row.problem for row in (self.eager, *self.rows) if row.failure is not None), "")
-        return failed or (f"no time left of {self._budget:.0f} s" if self._budget is not None else "")
+        return failed or (f"no time left of {self._budget:g} s" if self._budget is not None else "")
 
     def ahead(self) -> Counter[Kind]:
         """The known steps still to be done, counted by kind."""

@@ -74,7 +74,7 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     except WorkerFailed as failure:
         why = failure.message.rstrip(".")
     except Stopped as stopped:
-        why = f"no time left of {_SHARE * (plan.total or 0.0):.0f} s"
+        why = f"no time left of {_SHARE * (plan.total or 0.0):g} s"
         if stopped.reason == "interrupted":
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
     if found.tried:
