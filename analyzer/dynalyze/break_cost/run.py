@@ -19,6 +19,7 @@ from dynalyze.break_cost.child import TakeApart
 from dynalyze.break_cost.records import BreakPrice, Prices, SettingPrice, prices_of
 from dynalyze.break_cost.settings import STAYS
 from dynalyze.capture.bench.commands import Check, CompareAnswers
+from dynalyze.capture.bench.protocol import RIGHT
 from dynalyze.events.reading import read_run
 from dynalyze.facts.stacks import Places
 from dynalyze.report import Location, Report
@@ -35,7 +36,6 @@ _BUSY = 0.1
 """Of the time of the passes, without a core to run on: more is told."""
 
 _WIDEST = math.log(2)
-_RIGHT = ("equal", "benign", "rounding only")
 
 
 class BreakCost:
@@ -135,7 +135,7 @@ def _timed(bench: RowBench, workers: list[Worker], found: SettingPrice, breaks: 
     found.problem = other.ask(Check()).invalid
     if not (found.problem or found.pairs):  # The answers of one process are those of all.
         answers = other.ask(CompareAnswers())
-        if answers["verdict"] not in _RIGHT:
+        if answers["verdict"] not in RIGHT:
             found.problem = f"its answers are {answers['verdict']}: {answers.get('reason') or 'no reason is known'}"
     found.pairs += 1
     return [] if found.problem else [Pair(*samples)]

@@ -7,6 +7,7 @@ from itertools import takewhile
 from pathlib import PurePath
 from typing import Literal
 
+from dynalyze.capture.bench.protocol import RIGHT
 from dynalyze.report.audit import AttentionCell, AttentionMatrix, Bisection, CellStatus, stage_name
 from dynalyze.report.measurements import Accuracy, BrokenContract, TensorAccuracy
 from dynalyze.text.amounts import count_of
@@ -18,7 +19,6 @@ CellOutcome = Literal[
 """A status and the verdict on its numbers in one: right and untested are both `runs`."""
 
 RAN: tuple[CellStatus, ...] = ("runs", "breaks", "recompiles")
-_RIGHT = ("equal", "benign", "rounding only")
 
 
 def cell_name(cell: AttentionCell) -> str:
@@ -32,7 +32,7 @@ def outcome(cell: AttentionCell) -> CellOutcome:
     if cell.status in RAN and cell.accuracy == "suspicious":
         return "suspicious"
     if cell.status == "runs":
-        return "right" if cell.accuracy in _RIGHT else "untested"
+        return "right" if cell.accuracy in RIGHT else "untested"
     return cell.status
 
 

@@ -15,7 +15,7 @@ from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.schedule import Arm
 from dynalyze.bench.workers import WorkerFailed, WorkerPool
 from dynalyze.capture.bench.commands import CompareAnswers
-from dynalyze.capture.bench.protocol import WorkerRequest
+from dynalyze.capture.bench.protocol import RIGHT, WorkerRequest
 from dynalyze.capture.fixing.records import SourceChange
 from dynalyze.fix.proof import FixState
 from dynalyze.fix.whole_program import Gate
@@ -31,7 +31,6 @@ _TRACED = "eager"
 _LEAST_LEFT = 0.9
 """Of the operators in the graphs of a whole run: graphs that are cut otherwise share some."""
 
-_RIGHT = ("equal", "benign", "rounding only")
 _WRONG, _UNKNOWN = "suspicious", ""
 _FAILS = "Compiled fails"
 
@@ -126,7 +125,7 @@ class Gates:
             fails = failure.kind in ("compile", "eager", "load", "died")
             return (_WRONG, f"it fails: {failure.message}") if fails else (_UNKNOWN, failure.message)
         verdict, reason = str(found["verdict"]), str(found.get("reason") or "").rstrip(".")
-        if verdict in _RIGHT:
+        if verdict in RIGHT:
             return verdict, ""
         if verdict == _WRONG or reason.startswith(_FAILS):
             return _WRONG, f"{reason[:1].lower()}{reason[1:]}" or "answers are wrong"

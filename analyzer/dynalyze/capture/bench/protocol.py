@@ -47,7 +47,7 @@ VARIANTS = (
 """The variants of a workload's inputs (capture/bench/variants.py), those that have shown most faults first."""
 
 RIGHT = ("equal", "benign", "rounding only")
-"""The verdicts on answers that need no compile for the test alone (docs/explanation/accuracy.md)."""
+"""The verdicts on answers that are right (docs/explanation/accuracy.md)."""
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]
 NOT_REPEATED: tuple[Failure, ...] = ("not_replayable", "effects")
