@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from accuracy_runs import TwoHeads, calls, judged, replacing, training, verdicts
 
 from dynalyze.capture.bench.accuracy import accuracy
+from dynalyze.capture.bench.nudged import Nudged
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.validity import Compiles
 
@@ -431,6 +433,21 @@ def test_gradients_that_eager_changes_as_much_by_rounding_are_not_wrong(
     before = [each.clone() for each in model.parameters()]
     assert judged(training(model, torch.ones(4, 64)), replacing(linear, otherwise)).verdict == verdict
     assert all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("place", ["own", "shared", "file"])
+def test_weights_that_others_have_too_are_not_moved(place: str, tmp_path: Path) -> None:
+    model = torch.nn.Linear(16, 16)
+    if place == "shared":
+        model.share_memory()
+    elif place == "file":
+        for name, each in model.named_parameters():
+            (tmp_path / name).write_bytes(each.detach().numpy().tobytes())
+            each.data = torch.from_file(str(tmp_path / name), shared=True, size=each.numel()).view_as(each)
+    before = [each.clone() for each in model.parameters()]
+    Nudged(model, model, 16)(torch.ones(1, 16))
+    same = all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
+    assert same is (place != "own")
 
 
 class Sines(torch.nn.Module):

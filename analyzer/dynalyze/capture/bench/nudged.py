@@ -9,10 +9,13 @@ import torch
 
 from dynalyze.capture.bench.state_snapshot import held_tensors
 
+_EXACT = (torch.float32, torch.float64)
+
 
 class Nudged:
     """Calls `target`, behind which is `model`, once the weights in float32 and float64 were moved by up to so many
     `units` in their last place, at random (Monte Carlo arithmetic, Parker 1997). Inputs stay: calls may write there.
+    So do weights in memory that other processes have too, or a file.
 
     Whoever begins the next run has to put the weights back.
     """
@@ -24,7 +27,8 @@ class Nudged:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         while self._waiting:
             for _, weight in held_tensors(self._waiting.pop()):
-                if isinstance(weight, torch.nn.Parameter) and weight.dtype in (torch.float32, torch.float64):
+                mapped = weight.device.type == "cpu" and weight.is_shared()  # Of CUDA's it is always said.
+                if isinstance(weight, torch.nn.Parameter) and weight.dtype in _EXACT and not mapped:
                     moved = 2 * torch.rand(weight.shape, generator=self._random, dtype=weight.dtype) - 1
                     weight.data.mul_(1 + self._units * torch.finfo(weight.dtype).eps * moved.to(weight.device))
         return self._target(*args, **kwargs)
