@@ -4,7 +4,6 @@ compiled, and the whole program. `fix` and `verify` share them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
@@ -22,6 +21,7 @@ from dynalyze.fix.whole_program import Gate
 from dynalyze.launch.observe import Observation
 from dynalyze.report import Report
 from dynalyze.report.fixes import Evidence
+from dynalyze.rules.report_queries import operators_in_graphs
 from dynalyze.rules.settings import as_python
 from dynalyze.text.amounts import count_of
 
@@ -155,17 +155,5 @@ def _less_in_graphs(before: Report, after: Report, slack: int) -> str:
     """Why the whole program compiles less; "" if it does not. `slack` operators are gone with their callers."""
     if before.graphs and not after.graphs:
         return "the program no longer compiles anything"
-    was, now = _operators_in_graphs(before), _operators_in_graphs(after)
+    was, now = operators_in_graphs(before), operators_in_graphs(after)
     return f"the program's graphs hold {now} operators, {was} before" if now < _LEAST_LEFT * (was - slack) else ""
-
-
-def _operators_in_graphs(report: Report) -> int:
-    """Operators in the largest version of each frame: recompiles count once."""
-    of_versions: Counter[tuple[int, int, str]] = Counter()
-    for graph in report.graphs:
-        of_versions[graph.key] += graph.ops
-    of_frames: Counter[tuple[int, int, str]] = Counter()
-    for (process, epoch, compile_id), count in of_versions.items():
-        frame = process, epoch, compile_id.partition("/")[0]
-        of_frames[frame] = max(of_frames[frame], count)
-    return of_frames.total()

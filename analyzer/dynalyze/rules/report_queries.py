@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
@@ -33,6 +34,18 @@ BACKENDS: dict[models.AttentionBackend, str] = {
     "overrideable": "the kernel of this device's own", "flex": "a kernel that Inductor made for flex_attention",
     "external": "a kernel of another library", "": "an unknown kernel",
 }  # fmt: skip
+
+
+def operators_in_graphs(report: Report) -> int:
+    """Operators in the largest version of each frame: a call runs one of them."""
+    of_versions: Counter[tuple[int, int, str]] = Counter()
+    for graph in report.graphs:
+        of_versions[graph.key] += graph.ops
+    of_frames: Counter[tuple[int, int, str]] = Counter()
+    for (process, epoch, compile_id), count in of_versions.items():
+        frame = process, epoch, compile_id.partition("/")[0]
+        of_frames[frame] = max(of_frames[frame], count)
+    return of_frames.total()
 
 
 def once(judge: _Judge) -> _Judge:

@@ -8,7 +8,7 @@ from dynalyze.facts.stacks import Places
 from dynalyze.files.paths import library_of
 from dynalyze.report import Example, Graph, Impact, Kernel, LineKey, Report
 from dynalyze.report.measurements import Measurement
-from dynalyze.rules.report_queries import once
+from dynalyze.rules.report_queries import once, operators_in_graphs
 from dynalyze.rules.rule import Ranked, Rule
 from dynalyze.text.amounts import count_of, listed
 
@@ -43,12 +43,7 @@ def _no_gain(measured: Measurement) -> bool:
 
 
 def _too_small(report: Report, measured: Measurement) -> Ranked | None:
-    latency = measured.eager_latency_ms
-    most: dict[tuple[int, int, str], int] = {}  # Of the versions of a function: a call runs one of them.
-    for graph in report.graphs:
-        function = graph.process, graph.epoch, graph.compile_id.partition("/")[0]
-        most[function] = max(graph.ops, most.get(function, 0))
-    ops = sum(most.values())
+    latency, ops = measured.eager_latency_ms, operators_in_graphs(report)
     one_call = latency.p50 / max(measured.calls, 1) if latency is not None else _SMALL_MS
     if not report.graphs or one_call >= _SMALL_MS or ops > _FEW_OPS:
         return None
