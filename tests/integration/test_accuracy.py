@@ -411,7 +411,7 @@ class BesideZero(torch.nn.Module):
 @pytest.mark.parametrize(
     ("count", "longer", "verdict"),
     [
-        (60, 1.0, "rounding only"),
+        (100, 1.0, "rounding only"),
         (20_000, 1.0, "not comparable"),  # So many of its gradients come and go that nothing can be told.
         (60, 1.3, "suspicious"),
         (0, 1.1, "suspicious"),
