@@ -475,7 +475,7 @@ class InEager(torch.nn.Module):
     ("model", "backend", "verdict"),
     [
         (TwoHeads(), "aot_eager", "equal"),
-        (TwoHeads(), replacing(torch.sigmoid, lambda x: torch.sigmoid(x) * 1.01), ""),
+        (TwoHeads(), replacing(torch.sigmoid, lambda x: torch.sigmoid(x) * 1.01), "suspicious"),
         (NumberKeeper(), "aot_eager", ""),
         (
             torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5)),
@@ -497,7 +497,7 @@ class InEager(torch.nn.Module):
         "moves buffers", "rounds less than eager", "rounds more than eager",
     ],
 )  # fmt: skip
-def test_code_that_is_there_is_compared_at_once_and_what_is_not_right_is_no_answer(
+def test_code_that_is_there_is_compared_at_once_and_what_is_not_sure_is_no_answer(
     model: torch.nn.Module, backend: Any, verdict: str
 ) -> None:
     compiles = Compiles()

@@ -48,6 +48,8 @@ VARIANTS = (
 
 RIGHT = ("equal", "benign", "rounding only")
 """The verdicts on answers that are right (docs/explanation/accuracy.md)."""
+AT_ONCE = (*RIGHT, "suspicious")
+"""The verdicts that need no compile for the test alone."""
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]
 NOT_REPEATED: tuple[Failure, ...] = ("not_replayable", "effects")
