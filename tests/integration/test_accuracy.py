@@ -465,6 +465,15 @@ class Sines(torch.nn.Module):
         return x.to(dtype)
 
 
+class InHalves(Sines):
+    """Takes and gives float32, and computes in bfloat16, as autocast does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(6):
+            x = torch.sin(x.bfloat16()) * self.scale.bfloat16()
+        return x.float()
+
+
 class InEager(torch.nn.Module):
     @torch.compiler.disable
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -477,6 +486,9 @@ class InEager(torch.nn.Module):
         (TwoHeads(), "aot_eager", "equal"),
         (TwoHeads(), replacing(torch.sigmoid, lambda x: torch.sigmoid(x) * 1.01), ""),
         (TwoHeads(), replacing(torch.sigmoid, lambda x: torch.sigmoid(3 * x)), "suspicious"),
+        (TwoHeads(), replacing(torch.sigmoid, torch.zeros_like), "suspicious"),
+        (TwoHeads(), replacing(torch.sigmoid, lambda x: (torch.sigmoid(x) > 0.5).float()), "suspicious"),
+        (InHalves(), replacing(torch.sin, lambda x: (torch.sin(x) * 8).round() / 8), ""),
         (NumberKeeper(), "aot_eager", ""),
         (
             torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.Dropout(0.5)),
@@ -494,8 +506,9 @@ class InEager(torch.nn.Module):
         (Sines().bfloat16(), replacing(torch.sin, lambda x: (torch.sin(x) * 32).round() / 32), ""),
     ],
     ids=[
-        "right", "hardly wrong", "wrong", "keeps a number", "draws other numbers", "runs in eager", "rounds in float32",
-        "moves buffers", "rounds less than eager", "rounds more than eager",
+        "right", "hardly wrong", "wrong", "zeros", "steps", "in halves within", "keeps a number",
+        "draws other numbers", "runs in eager", "rounds in float32", "moves buffers", "rounds less than eager",
+        "rounds more than eager",
     ],
 )  # fmt: skip
 def test_code_that_is_there_is_compared_at_once_and_what_is_not_sure_is_no_answer(
