@@ -13,6 +13,7 @@ import msgspec
 from dynalyze.facts.guards import SIZE
 from dynalyze.files.paths import library_of
 from dynalyze.report import Advice, Example, Location, Recompile
+from dynalyze.rules.recompile_advice.fixed_sizes import BUCKETS, asks_about, fixed_by, needs_number
 from dynalyze.rules.recompile_advice.source import (
     DYNAMIC_PAGE,
     Expression,
@@ -26,7 +27,6 @@ from dynalyze.rules.recompile_advice.source import (
 from dynalyze.rules.recompile_series import Series, is_zero_or_one
 from dynalyze.text.amounts import listed
 
-_BUCKETS = "Where only a few lengths matter, pad to the next of them: each is compiled once and runs at full speed."
 _AUTOMATIC = (
     "The first compile takes every size as fixed. Unless dynamic=False forbids it, torch makes a size that changed "
     "dynamic in the second compile; marked before the first call, there is no second one."
@@ -36,8 +36,6 @@ _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 
 _OFFSET = ".storage_offset()"
 _MOST_NAMED = 3
 _PARAMETER = re.compile(r"args\[\d+\]|[^.\[]*")
-# `if (h, w) not in self.grids:`, `self.grids.get((h, w))`.
-_LOOKUP = re.compile(r"\b(?:not )?in (?:self\.)?\w+:|\bself\.\w+\.get\(")
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
 
@@ -46,7 +44,7 @@ def shape(series: Series, source: Expression) -> Advice:
     if any(source.text.startswith(f"{name}.size()") for name in series.replaced):
         return _made_anew(series.replaced)
     if series.forced_by is not None:
-        fixed = _specialized(source, series.forced_by, dynamic=series.was_dynamic)
+        fixed = fixed_by(source, series.forced_by, dynamic=series.was_dynamic)
         return _met_first(series, series.forced_by) or fixed
     if series.asked is not None:
         return _asked(series, source, series.asked)
@@ -93,7 +91,7 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`; or give what is passed there a name, and mark "
             f"dimension {dimension} of it as dynamic before the call.",
-            f"{_AUTOMATIC} {_BUCKETS}",
+            f"{_AUTOMATIC} {BUCKETS}",
             None,
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
@@ -103,7 +101,7 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
             f"Compile with `torch.compile(..., dynamic=True)`: {listed([f'`{name}`' for name in kept])} "
             f"{'is' if len(kept) == 1 else 'are'} filled by the calls themselves: nothing is there to mark before the "
             "first one.",
-            f"{_AUTOMATIC} {_BUCKETS}",
+            f"{_AUTOMATIC} {BUCKETS}",
             Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
@@ -117,16 +115,16 @@ def _let_vary(series: Series, source: Expression, sizes: Sizes) -> Advice:
         size = f"`{source.shown}`" if source.shown else "The size"
         return Advice(
             f"Compile with `torch.compile(..., dynamic=True)`{other}.",
-            f"{size} is computed inside the program, so the caller cannot mark it. {_BUCKETS}"
+            f"{size} is computed inside the program, so the caller cannot mark it. {BUCKETS}"
             if computed
-            else f"Who calls this function is not compiled with it, and a line there can mark nothing. {_BUCKETS}",
+            else f"Who calls this function is not compiled with it, and a line there can mark nothing. {BUCKETS}",
             link=DYNAMIC_PAGE,
         )
     if package := library_of(series.first_call.file) if series.first_call is not None else "":
         return Advice(
             "Compile with `dynamic=True`, whatever compiles it: `torch.compile(..., dynamic=True)`, "
             "`model.compile(dynamic=True)`, `compile_repeated_blocks(dynamic=True)`.",
-            f"{package} itself calls this function, so that the program cannot mark what it gets. {_BUCKETS}",
+            f"{package} itself calls this function, so that the program cannot mark what it gets. {BUCKETS}",
             None,
             *dynamic_sources(",".join(sizes.dynamo_names)),
             link=DYNAMIC_PAGE,
@@ -157,7 +155,7 @@ def _mark(series: Series, source: Expression, sizes: Sizes) -> Advice:
     return Advice(
         f"{mark} {sizes.named}{name} as dynamic before the first call{at}: {_quoted(marks)}{alone}{OR_DYNAMIC}.{too}"
         f"{first}",
-        f"{_AUTOMATIC} {_ZERO_OR_ONE if small else _BUCKETS}",
+        f"{_AUTOMATIC} {_ZERO_OR_ONE if small else BUCKETS}",
         Example(call, "\n".join([*naming, *marks, call])),
         *dynamic_sources(",".join(sizes.dynamo_names)),
         link=DYNAMIC_PAGE,
@@ -188,7 +186,7 @@ def _met_first(series: Series, line: Location) -> Advice | None:
     for name, dimension in series.met:
         at = sizes.dimensions.setdefault(name, [])
         at[:] = sorted({*at, dimension})
-    if not series.met or not sizes.marks() or _LOOP.search(line.code or "") or _COMPARED.search(line.code or ""):
+    if not series.met or not sizes.marks() or asks_about(line):
         return None
     names = listed([f"`{name}`" for name in dict(series.met)])
     way = f"Mark {sizes.named} as dynamic before the first call that has them: {_quoted(sizes.marks())}{OR_DYNAMIC}."
@@ -197,7 +195,7 @@ def _met_first(series: Series, line: Location) -> Advice | None:
     return Advice(
         way,
         f"{names} came for the first time, and torch takes such a size as fixed. At {line.short} the size that "
-        f"had become dynamic meets it, and is as fixed from there on. {_BUCKETS}",
+        f"had become dynamic meets it, and is as fixed from there on. {BUCKETS}",
         link=DYNAMIC_PAGE,
     )
 
@@ -306,7 +304,7 @@ def _with_numbers(sizes: Sizes, source: Expression) -> Advice:
     return Advice(
         f"Compile with `torch.compile(..., dynamic=True)`: {numbers} changed together with {sizes.named}, and a number "
         "cannot be marked.",
-        f"{_AUTOMATIC} {_BUCKETS}",
+        f"{_AUTOMATIC} {BUCKETS}",
         Example(f"torch.compile({source.call})", f"torch.compile({source.call}, dynamic=True)"),
         *dynamic_sources(",".join(sizes.dynamo_names)),
         link=DYNAMIC_PAGE,
@@ -368,8 +366,8 @@ def _taken_for_one(source: Expression, other: str) -> Advice:
 
 def _asked(series: Series, source: Expression, line: Location | None) -> Advice:
     """A line whose question about a size has another answer for the next one, or for any other."""
-    if line is not None and (series.one_value or _LOOP.search(line.code or "") or _NUMPY.search(line.code or "")):
-        return _specialized(source, line)
+    if line is not None and (series.one_value or needs_number(line)):
+        return fixed_by(source, line)
     limits = clipped(as_written(series.lead.expected or series.lead.guard))
     if re.search("[<>]", limits) and (line is None or library_of(line.file) == "torch"):
         return _chosen_by_torch(limits, line)
@@ -381,7 +379,7 @@ def _asked(series: Series, source: Expression, line: Location | None) -> Advice:
     return Advice(
         f"{action} same way.",
         "The size is dynamic, but the code asks something about it: an `if`, a modulo, a reshape that must divide. "
-        f"The compiled code holds for one answer only. {_BUCKETS}",
+        f"The compiled code holds for one answer only. {BUCKETS}",
         link=DYNAMIC_PAGE,
     )
 
@@ -396,7 +394,7 @@ def _chosen_by_torch(limits: str, line: Location | None) -> Advice:
         asks = f"torch chooses by it at {line.short}."
     return Advice(
         f"Take a call on each side of `{limits}` in the warm-up, each is compiled once: {asks}",
-        f"The compiled code holds for sizes within these limits. {_BUCKETS}",
+        f"The compiled code holds for sizes within these limits. {BUCKETS}",
         link=DYNAMIC_PAGE,
     )
 
@@ -496,96 +494,5 @@ def _zero_or_one(sizes: Sizes, source: Expression, size: str) -> Advice:
     return Advice(
         f"Keep size {size} away from {where}: pad to 2 or more, or accept one compile for it and do it in the warm-up.",
         f"{_ZERO_OR_ONE} `dynamic=True` changes nothing about that.",
-        link=DYNAMIC_PAGE,
-    )
-
-
-_COMPARISON = re.compile(r"[=!]= *\d")
-_COMPARED = re.compile(r"[=!<>]=|[<>]|\bint\(|\brange\(")
-_LOOP = re.compile(r"\bfor\b.+\bin\b|\bwhile\b")
-_LIST = re.compile(r"\.(?:unbind|split|chunk|tolist)\(")
-
-# What torch 2.13 keeps dynamic in Python and makes a constant of in NumPy. `math.log` and `math.exp` are constants too.
-_PLAIN_PYTHON = {
-    "ceil": "math.ceil", "floor": "math.floor", "sqrt": "math.sqrt", "log2": "math.log2", "round": "round",
-    "maximum": "max", "minimum": "min",
-}  # fmt: skip
-_NUMPY = re.compile(rf"\b(?P<call>(?:np|numpy)\.(?P<name>{'|'.join(_PLAIN_PYTHON)}))\(")
-_TENSOR_OF_NUMBERS = re.compile(r"\btorch\.(?P<name>as_tensor|asarray|(?P<dtype>Float|Double|Long|Int)Tensor)\(")
-
-
-def _specialized(source: Expression, line: Location, *, dynamic: bool = True) -> Advice:
-    """A line that needs the size itself; `dynamic`: torch had made it dynamic, so marking it once more cannot help."""
-    size = f"`{source.shown}`" if source.shown else "the size"
-    if (numpy := _NUMPY.search(line.code or "")) is not None:
-        return Advice(
-            f"Take `{_PLAIN_PYTHON[numpy['name']]}` in the place of `{numpy['call']}` at {line.short}"
-            f"{f', in {package}' if (package := library_of(line.file)) else ''}, which makes a constant of {size}.",
-            "A size may vary in Python's own arithmetic. NumPy's functions get its value, and the compiled code holds "
-            "for that value alone, with `dynamic=True` too.",
-            link=DYNAMIC_PAGE,
-        )
-    if "linspace(" in (line.code or ""):
-        return Advice(
-            f"Take `torch.arange` in the place of `torch.linspace` at {line.short}, whose number of steps is "
-            f"{size}: `start + torch.arange(n) * ((end - start) / (n - 1))`. Or pad to a few sizes.",
-            "torch has no `linspace` of a dynamic number of steps: each one is a graph of its own. `arange` has one.",
-            Example("torch.linspace(-1.0, 1.0, steps=n)", "-1.0 + torch.arange(n) * (2.0 / (n - 1))"),
-            link=DYNAMIC_PAGE,
-        )
-    if (made := _TENSOR_OF_NUMBERS.search(line.code or "")) is not None:
-        dtype = f", dtype=torch.{made['dtype'].lower()}" if made["dtype"] else ""
-        return Advice(
-            f"Take `torch.tensor(...{dtype})` in the place of `{made['name']}` at {line.short}, which is given {size} "
-            "or a number computed from it. Or pad to a few sizes.",
-            f"`{made['name']}` makes a constant of a dynamic size; `torch.tensor` keeps it dynamic.",
-            Example(f"torch.{made['name']}([len(x)])", f"torch.tensor([len(x)]{dtype})"),
-            link=DYNAMIC_PAGE,
-        )
-    if _LOOP.search(line.code or ""):
-        return Advice(
-            f"{line.short} takes as many steps as {size} says, and each number of steps is a graph of its own. "
-            "Compile what one step does, as a function of its own, and keep the loop outside of the compiled code: "
-            "hand it copies, `x[:, i].contiguous()`, no views. Or pad to a few lengths: each is compiled once.",
-            "A Python loop is unrolled, step by step, so its length is a constant of the compiled code, with "
-            "`dynamic=True` too; marked dynamic, the size would raise an error. Views of one tensor begin further on "
-            "in each step, and the compiler guards that.",
-            link=DYNAMIC_PAGE,
-        )
-    if _LIST.search(line.code or ""):
-        return Advice(
-            f"{line.short} makes a list with as many entries as {size} says, and each length is a graph of its own. "
-            "Keep that line, and what goes through the list, outside of the compiled code; or pad to a few lengths: "
-            "each is compiled once.",
-            "A list of Python's has one length in a graph, with `dynamic=True` too; marked dynamic, the size would "
-            "raise an error.",
-            link=DYNAMIC_PAGE,
-        )
-    if _LOOKUP.search(line.code or ""):
-        return Advice(
-            f"{line.short} looks {size} up in a table, and a key is one number: make what that holds anew in each "
-            "call, in place of keeping it, or hand it over as an argument. Or pad to a few sizes.",
-            "A size that is a key of a dictionary is a constant of the compiled code, with `dynamic=True` too. A grid "
-            "or a table of positions made in the graph costs little there.",
-            link=DYNAMIC_PAGE,
-        )
-    if not dynamic and source.dimension is not None and _COMPARISON.search(line.code or ""):
-        allowed = f"`torch._dynamo.maybe_mark_dynamic({source.argument}, {source.dimension})`"
-        return Advice(
-            f"{line.short} compares {size} with a number, and that size gets code of its own: one compile, "
-            f"whatever is marked. Change that line, or let the other sizes vary: {allowed} before each call; "
-            "`mark_dynamic` raises an error at that size.",
-            "A comparison with a number that is true makes the size a constant of the compiled code.",
-            link=DYNAMIC_PAGE,
-        )
-    package = library_of(line.file)
-    whose = f", in {package}," if package else ""
-    around = f"compile the parts of the model around what {package} does, each by itself"
-    step = around if package else "rewrite it for any size"
-    return Advice(
-        f"{line.short}{whose} fixes {size}: {step}. Or pad, so that the size stays the same.",
-        "The size is dynamic for torch until that line needs its exact value: an `if` that compares it with a "
-        "number, a list of that length, `int()`, or a tensor of fixed size that it meets. Marked dynamic, it would "
-        f"raise an error before that line changes. {_BUCKETS}",
         link=DYNAMIC_PAGE,
     )
