@@ -12,7 +12,7 @@ import torch
 from accuracy_runs import TwoHeads, calls, judged, replacing, training, verdicts
 
 from dynalyze.capture.bench.accuracy import accuracy
-from dynalyze.capture.bench.nudged import Nudged
+from dynalyze.capture.bench.perturbed import Perturbed
 from dynalyze.capture.bench.protocol import Configuration
 from dynalyze.capture.bench.validity import Compiles
 
@@ -445,7 +445,7 @@ def test_weights_that_others_have_too_are_not_moved(place: str, tmp_path: Path) 
             (tmp_path / name).write_bytes(each.detach().numpy().tobytes())
             each.data = torch.from_file(str(tmp_path / name), shared=True, size=each.numel()).view_as(each)
     before = [each.clone() for each in model.parameters()]
-    Nudged(model, model, 16)(torch.ones(1, 16))
+    Perturbed(model, model, 16)(torch.ones(1, 16))
     same = all(torch.equal(*pair) for pair in zip(before, model.parameters(), strict=True))
     assert same is (place != "own")
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from dynalyze.bench.workers import Worker, WorkerFailed, WorkerPool
 from dynalyze.capture.bench import commands
-from dynalyze.capture.bench.protocol import AT_ONCE, VARIANTS, Answer, Command, WorkerRequest
+from dynalyze.capture.bench.protocol import CONCLUSIVE, VARIANTS, Answer, Command, WorkerRequest
 from dynalyze.events.log import RunLog
 from dynalyze.events.reading import read_run
 from dynalyze.report.measurements import Pair
@@ -207,7 +207,7 @@ def _answers_at_once(worker: Worker, budget: float | None) -> dict[str, Any] | N
         answer = worker.ask(commands.CompareAnswers(at_once=True))
     except WorkerFailed:  # What was timed stands all the same.
         return None
-    return answer if answer["verdict"] in AT_ONCE else None
+    return answer if answer["verdict"] in CONCLUSIVE else None
 
 
 @contextmanager

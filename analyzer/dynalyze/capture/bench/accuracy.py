@@ -18,8 +18,8 @@ from dynalyze.capture.bench.failures import Failed, kind_of, one_line
 from dynalyze.capture.bench.fp64_reference import CannotCopy, Fp64Reference, size_in_fp64
 from dynalyze.capture.bench.judge import Judged, Runs, judge, judged_against, save_runs
 from dynalyze.capture.bench.memory import free_memory
-from dynalyze.capture.bench.nudged import Nudged
 from dynalyze.capture.bench.output_capture import Key, OutputCapture, RunOutputs
+from dynalyze.capture.bench.perturbed import Perturbed
 from dynalyze.capture.bench.protocol import RIGHT, Configuration, Failure
 from dynalyze.capture.bench.state_snapshot import StateSnapshot
 from dynalyze.capture.bench.validity import codes_run
@@ -29,7 +29,7 @@ from dynalyze.capture.torch_private import dynamo, numerics
 _SEED = 1337
 _LISTED = 100
 _FEWEST_CALLS = 3  # Calls of a pass at least, where they leave something behind for later ones.
-_NUDGES = (4, 8, 16)  # Units in the last place: sums of some hundred terms differ by as much in another order.
+_UNITS = (4, 8, 16)  # Units in the last place: sums of some hundred terms differ by as much in another order.
 _FULL = ("float32", "float64")
 _SURELY_FAR, _SURELY_FURTHER = 0.998, 1000.0
 _MORE_RUNS = 3  # Runs of eager beside two, where these differ or compiled draws other random numbers.
@@ -103,7 +103,7 @@ class _Test:
         tensors = judge(runs)
         if _may_be_rounding(tensors):
             runs.repeated = self._once_more("Compiled fails when it runs once more", lambda: self._target)
-            runs.nudged = self._nudged()
+            runs.perturbed = self._perturbed()
             tensors = judge(runs)
         if _may_be_rounding(tensors):
             if self.configuration.compile and numerics.can_emulate(self.configuration.backend):
@@ -146,7 +146,7 @@ class _Test:
             runs.exact = self._exact(eager)
             tensors = judge(runs)
             if _may_be_rounding(tensors):
-                runs.repeated, runs.nudged = self.capture.run(watched), self._nudged()
+                runs.repeated, runs.perturbed = self.capture.run(watched), self._perturbed()
                 tensors = judge(runs)
             # On a GPU the whole test bars TF32 too.
             sure = {each.verdict for each in tensors} <= set(RIGHT) or (
@@ -175,19 +175,19 @@ class _Test:
             "contracts": [fault._asdict()],
         }
 
-    def _eager(self, reference: bool = False, seeds: int | None = None, nudge: int = 0) -> RunOutputs:
+    def _eager(self, reference: bool = False, seeds: int | None = None, units: int = 0) -> RunOutputs:
         try:
             target = configured(self.workload.model, replace(self.configuration, compile=False), self.device or "cpu")
-            target = Nudged(target, self.workload.model, nudge) if nudge else target
+            target = Perturbed(target, self.workload.model, units) if units else target
             with numerics.nothing_compiled():
                 return self.capture.run(target, reference=reference, seeds=seeds)
         except Exception as error:
             raise _failed("eager", "eager", error) from error
 
-    def _nudged(self) -> list[RunOutputs]:
+    def _perturbed(self) -> list[RunOutputs]:
         found = []
         with contextlib.suppress(Failed):  # Weights of a class of their own may not be moved so.
-            found += [self._eager(nudge=units) for units in _NUDGES]
+            found += [self._eager(units=units) for units in _UNITS]
         return found
 
     def _exact(self, eager: RunOutputs) -> RunOutputs | None:

@@ -95,7 +95,7 @@ class ErrorSums:
         return as_whole and self.compiled_furthest <= _FURTHEST * self.eager_furthest + self.slack
 
     @property
-    def eager_strays(self) -> float:
+    def eager_relative_error(self) -> float:
         """How far eager is from fp64, as a share of its size."""
         return math.sqrt(self.eager_square / self.exact_norm) if self.exact_norm else math.inf
 

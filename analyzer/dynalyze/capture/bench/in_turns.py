@@ -25,7 +25,7 @@ from dynalyze.capture.bench.call_workload import TrainWorkload
 from dynalyze.capture.bench.configure import target_of
 from dynalyze.capture.bench.failures import kind_of, one_line
 from dynalyze.capture.bench.load import facts_of
-from dynalyze.capture.bench.protocol import AT_ONCE, TURNS_SHARE, Configuration, Failure, WorkerRequest
+from dynalyze.capture.bench.protocol import CONCLUSIVE, TURNS_SHARE, Configuration, Failure, WorkerRequest
 from dynalyze.capture.bench.state_snapshot import left_as_found
 from dynalyze.capture.bench.timing import Timer, block, lead_in, timer_for, warm
 from dynalyze.capture.bench.validity import look, reason_against
@@ -233,7 +233,7 @@ class _OwnTurns:
                 self.workload, lambda: self._target, self._configuration, self._device,
                 compiled_now=runtime.calls_a_graph,
             )  # fmt: skip
-        return found if found.get("verdict") in AT_ONCE else {}
+        return found if found.get("verdict") in CONCLUSIVE else {}
 
 
 def _recorded(bundle: Bundle, configuration: Configuration, placement: Placement) -> Workload:

@@ -19,7 +19,7 @@ from dynalyze.capture.bench.state_snapshot import held_tensors
 
 WORST_LAST = ("equal", "benign", "rounding only", "not comparable", "suspicious")
 _REPEATABLE = 0.99
-_STRAYS = 0.05  # Of its size: how far rounding may move a tensor of which "rounding only" is said.
+_MOST_PERTURBED = 0.05  # Of its size: how far rounding may move a tensor of which "rounding only" is said.
 _OTHER_NUMBERS = "compiled draws other random numbers than eager"
 
 
@@ -29,8 +29,8 @@ class Runs:
 
     `more` are other runs of eager where `again` differs from the first one, or where compiled draws other random
     numbers: then with other seeds. `repeated` is compiled once more. `tokens` says that the integers that come out are
-    generated text, where one near tie changes all that follows. `nudged` are runs of eager whose weights were rounded
-    once more (`Nudged`).
+    generated text, where one near tie changes all that follows. `perturbed` are runs of eager with weights that were
+    rounded once more (`Perturbed`).
     """
 
     eager: RunOutputs
@@ -42,7 +42,7 @@ class Runs:
     emulated: RunOutputs | None = None
     more: list[RunOutputs] = field(default_factory=list)
     repeated: RunOutputs | None = None
-    nudged: list[RunOutputs] = field(default_factory=list)
+    perturbed: list[RunOutputs] = field(default_factory=list)
 
     @property
     def repeatable(self) -> bool:
@@ -137,15 +137,15 @@ def _judge_one(runs: Runs, key: Key, reference: float) -> Judged | None:
         if may_be_rounding and (emulated.equal or emulated.no_worse):
             verdict, why = "rounding only", ""
     # So it was where eager gets as far from fp64 by rounding its weights: a value beside zero that a ReLU cuts off.
-    others = [each.tensors.get(key) for each in runs.nudged if may_be_rounding]
+    others = [each.tensors.get(key) for each in runs.perturbed if may_be_rounding]
     moved = [
         measure(other, compiled, exact, runs.tolerance, reference)
         for other in others
         if other is not None and not _mismatch(other, compiled)
     ]
-    if far := [each.eager_strays for each in moved if each.no_worse]:
+    if far := [each.eager_relative_error for each in moved if each.no_worse]:
         verdict, why = "rounding only", ""
-        if min(far) > _STRAYS:  # A fault of that size would not be seen beside it.
+        if min(far) > _MOST_PERTURBED:  # A fault of that size would not be seen beside it.
             verdict, why = "not comparable", "eager goes as far once its weights are rounded otherwise"
     if verdict == "suspicious" and not measured.introduced and measured.furthest is not None:
         why += "; at worst it is {:.6g} in eager and {:.6g} in compiled".format(*measured.furthest)

@@ -76,7 +76,7 @@ class OutputCapture:
         for number, step in enumerate(self._workload.steps(self) * self.rounds):
             step.prepare()
             if not number:
-                self._state.begin()
+                self._state.mark_start()
             if seeds is not None:
                 set_seed(seeds + number)
             before = random_position()

@@ -48,7 +48,7 @@ VARIANTS = (
 
 RIGHT = ("equal", "benign", "rounding only")
 """The verdicts on answers that are right (docs/explanation/accuracy.md)."""
-AT_ONCE = (*RIGHT, "suspicious")
+CONCLUSIVE = (*RIGHT, "suspicious")
 """The verdicts that need no compile for the test alone."""
 
 Failure = Literal["misuse", "load", "eager", "compile", "out_of_memory", "not_replayable", "effects", "internal"]

@@ -45,7 +45,7 @@ class StateSnapshot:
             for identity, t in held.items()
             if parameters or not isinstance(t, torch.nn.Parameter)
         }
-        self._begun: dict[int, torch.Tensor] = {}
+        self._at_start: dict[int, torch.Tensor] = {}
         self._gradients = [(t, t.grad) for t in held.values() if t.is_leaf]
         self.put_back_elsewhere: set[int] = set()
         """Tensors, by id, that somebody else compares and puts back."""
@@ -87,19 +87,19 @@ class StateSnapshot:
             tensor.grad = gradient
         self._before.restore()
 
-    def begin(self) -> None:
+    def mark_start(self) -> None:
         """A run begins now, with buffers that its first call may have put back by itself: what they were may as well be
         what a run left.
         """
-        self._begun = {}
-        self._begun = {id(tensor): tensor.detach().to("cpu", copy=True) for _, tensor in self.changed_buffers()}
+        self._at_start = {}
+        self._at_start = {id(tensor): tensor.detach().to("cpu", copy=True) for _, tensor in self.changed_buffers()}
 
     def changed_buffers(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Buffers and plain tensor attributes whose values a run has changed since it began."""
         for name, tensor in held_tensors(self._model):
             if isinstance(tensor, torch.nn.Parameter):
                 continue
-            before = self._begun.get(id(tensor))
+            before = self._at_start.get(id(tensor))
             if before is None and id(tensor) in self._tensors:
                 before = self._tensors[id(tensor)][1]
             if before is None or not identical(tensor.detach().to("cpu"), before):

@@ -84,10 +84,10 @@ def history(series: Series, most: int) -> str:
     names = dict.fromkeys(as_written(as_called(each.source or "", lead)) for each in others)
     shown = [f"`{clipped(name)}`" for name in names]
     beside = f"In the same call {listed(shown, _MOST_VALUES)} changed too, which compiles anew by itself"
-    return f"{went} {f'{beside}{_against(others, series)}.' if others else ''}".strip()
+    return f"{went} {f'{beside}{_remedy(others, series)}.' if others else ''}".strip()
 
 
-def _against(others: list[FailedGuard], series: Series) -> str:
+def _remedy(others: list[FailedGuard], series: Series) -> str:
     """What spares what changed beside something else; "" where it is not the same for all, or not known."""
     if {each.cause for each in others} == {"shape"} and series.fixed.isdisjoint(each.source for each in others):
         return ": compile with `dynamic=True` as well"

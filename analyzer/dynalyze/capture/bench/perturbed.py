@@ -12,7 +12,7 @@ from dynalyze.capture.bench.state_snapshot import held_tensors
 _EXACT = (torch.float32, torch.float64)
 
 
-class Nudged:
+class Perturbed:
     """Calls `target`, behind which is `model`, once the weights in float32 and float64 were moved by up to so many
     `units` in their last place, at random (Monte Carlo arithmetic, Parker 1997). Inputs stay: calls may write there.
     So do weights in memory that other processes have too, or a file.
