@@ -29,8 +29,8 @@ from dynalyze.capture.torch_private import dynamo, numerics
 _SEED = 1337
 _LISTED = 100
 _FEWEST_CALLS = 3  # Calls of a pass at least, where they leave something behind for later ones.
-# Units in the last place: sums of some hundred terms differ by as much in another order. With three runs in the place of
-# six one U-Net in eight was called wrong, for a kink that none of them met.
+# Units in the last place: sums of some hundred terms differ by as much in another order. With three runs in the place
+# of six one U-Net in eight was called wrong, for a kink that none of them met.
 _UNITS = (4, 6, 8, 12, 14, 16)
 _FULL = ("float32", "float64")
 _SURELY_FAR, _SURELY_FURTHER = 0.998, 1000.0
