@@ -160,30 +160,7 @@ class Limited:
 
 def gather(report: Report) -> tuple[list[Series], list[Limited]]:
     """The series of a report, and those that led to the limit."""
-    resumed = {c.key for c in report.compilations if c.resumes}
-    others = _of_other_modules(report)
-    found: dict[_Key, Series] = {}
-    changes: dict[_Key, list[Recompile]] = {}
-    for each in report.recompiles:
-        changes.setdefault((each.change,) if each.change else (each.id, each.process), []).append(each)
-    # Also where only the code behind a graph break asks how the other module is made.
-    made_otherwise = {key for key, change in changes.items() if any(map(_is_of_module, change))}
-    by_module: dict[_Key, list[Recompile]] = {}
-    for key, change in changes.items():
-        of_module = key in made_otherwise and change[0].id in others and not _made_anew(change, others[change[0].id])
-        by_module.setdefault(_code(change[0]) if of_module else key, []).extend(change)
-    for key, change in by_module.items():
-        lead = change[0]
-        if key not in changes:
-            found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
-            continue
-        place = (lead.location.file, lead.location.line)
-        key = (*place, lead.cause, lead.source or lead.guard, is_zero_or_one(lead))
-        series = found.setdefault(key, Series(lead, resumes=lead.key in resumed))
-        series.members += change
-        series.changes += 1
-        series.differ |= lead.id in others and lead.cause == "module_attribute"
-        _add_values(series.values, lead)
+    found = _by_what_changed(report)
     _tell_forced(list(found.values()), report)
     calls: dict[_Key, Location] = {}
     callers: dict[_Key, list[Location]] = {}
@@ -225,6 +202,35 @@ def gather(report: Report) -> tuple[list[Series], list[Limited]]:
         held = (name for each in members if _is_in(each, lead.location) for name in _held_tensors(each))
         series.replaced = list(dict.fromkeys([*held, *_not_taken_again(series.lead, members, report)]))
     return _apart_from_limits(_with_limits_joined(list(found.values())))
+
+
+def _by_what_changed(report: Report) -> dict[_Key, Series]:
+    """The recompiles of a report by the change that set them off, and by the module where only that is another."""
+    resumed = {c.key for c in report.compilations if c.resumes}
+    others = _of_other_modules(report)
+    found: dict[_Key, Series] = {}
+    changes: dict[_Key, list[Recompile]] = {}
+    for each in report.recompiles:
+        changes.setdefault((each.change,) if each.change else (each.id, each.process), []).append(each)
+    # Also where only the code behind a graph break asks how the other module is made.
+    made_otherwise = {key for key, change in changes.items() if any(map(_is_of_module, change))}
+    by_module: dict[_Key, list[Recompile]] = {}
+    for key, change in changes.items():
+        of_module = key in made_otherwise and change[0].id in others and not _made_anew(change, others[change[0].id])
+        by_module.setdefault(_code(change[0]) if of_module else key, []).extend(change)
+    for key, change in by_module.items():
+        lead = change[0]
+        if key not in changes:
+            found[lead.id,] = Series(lead, change, len(change), modules=others[lead.id])
+            continue
+        place = (lead.location.file, lead.location.line)
+        key = (*place, lead.cause, lead.source or lead.guard, is_zero_or_one(lead))
+        series = found.setdefault(key, Series(lead, resumes=lead.key in resumed))
+        series.members += change
+        series.changes += 1
+        series.differ |= lead.id in others and lead.cause == "module_attribute"
+        _add_values(series.values, lead)
+    return found
 
 
 def _tell_forced(found: list[Series], report: Report) -> None:
