@@ -37,7 +37,7 @@ def read_json(data: bytes) -> Any: ...
 def read_json(data: bytes, kind: type[_Kind]) -> _Kind: ...
 def read_json(data: bytes, kind: Any = Any) -> Any:
     """A `kind` from JSON; an escape for half of a surrogate pair becomes U+FFFD. Raises msgspec.DecodeError, with the
-    place, where it is no JSON, nested too deep, or no `kind`.
+    place, where it is no UTF-8, no JSON, nested too deep, or no `kind`.
     """
     try:
         return _decoded(data, kind)
@@ -61,8 +61,13 @@ def _decoded(data: bytes, kind: Any) -> Any:
         raise msgspec.DecodeError("JSON is nested too deep")
     try:
         return msgspec.json.decode(data, type=kind)
-    except UnicodeError as error:
-        raise msgspec.DecodeError(str(error)) from None
+    except (msgspec.DecodeError, UnicodeError):
+        # msgspec 0.23 names no place in a file that is not UTF-8; before that it was a UnicodeDecodeError.
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(str(error)) from None
+        raise
 
 
 def _as_text(value: Any) -> Any:
