@@ -113,8 +113,8 @@ class Gates:
         evidence.accuracy = verdict
         if verdict != _WRONG:
             return "", ""
-        also = "; they are wrong without the change too" if self._answers(self.request())[0] == _WRONG else ""
-        return f"under {evidence.backend} {reason}{also}", ""
+        also = ", wrong without the change too:" if self._answers(self.request())[0] == _WRONG else ""
+        return f"under {evidence.backend}{also} {reason}", ""
 
     def _answers(self, request: WorkerRequest) -> tuple[str, str]:
         """The verdict on the outputs of one process, and what is wrong, or why that is unknown."""

@@ -61,7 +61,8 @@ def _operators(events: Iterable[Any], *, in_graph: bool) -> Iterable[bool]:
         if not rest or ":" in namespace or " " in namespace:  # A range of ours, or of the program.
             yield from _operators(event.cpu_children, in_graph=in_graph or name == _GRAPH)
         elif namespace in _OF_TORCH:
-            if name not in _NO_WORK:
+            copies = name != "aten::to" or event.cpu_children  # Dynamo turns a number into a tensor by `to` alone.
+            if name not in _NO_WORK and copies:
                 yield in_graph
         elif event.cpu_children:
             yield from _operators(event.cpu_children, in_graph=False)
