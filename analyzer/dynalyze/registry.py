@@ -6,7 +6,8 @@ Nothing else of the spine names one. What the spine asks a feature for, by the m
     records   the types of its fields of a `Measurement` or of the `Report`, in FIELDS
     run       EXTRA, its part of a benchmark (bench/extras.py)
     rules     its rules; `break_impact` and `costliest_break`, what graph breaks take of a call
-    settings  `setting_fails` and `tried_words`, beside a finding: what came of settings that were tried
+    settings  `setting_fails` and `tried_words`, beside a finding: what came of settings that were tried; and
+              `recompiled_instead`, for what functions compile again with them
     explain   `go_on`, once `explain` has measured the speed of a program
     view      ANCHORS and `sections` of the page; `graph_times`: what each graph takes of a call
     report    `report_in`: the report that a folder given to `dynalyze report` holds

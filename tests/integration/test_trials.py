@@ -55,6 +55,20 @@ for n in range(5, 17):
 """
 
 
+SLICES = """
+import torch
+
+@torch.compile(backend="eager")
+def f(img):
+    return (img * 2).sum()
+
+data = torch.randn(44, 8)
+for i in (1, 0, 2):
+    img = data[16 * i : 16 * i + 16]
+    f(img)
+"""
+
+
 REFUSED = """
 import torch
 
@@ -80,6 +94,7 @@ def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     start_by_forks(monkeypatch, measures=True)
     monkeypatch.setattr("dynalyze.bench.measure.run_bench", lambda *_args, **_options: Benchmarks())
     monkeypatch.setattr("dynalyze.trials.explain._SHARE", 100.0)
+    monkeypatch.setattr("dynalyze.trials.explain._MOST", 100.0)
 
     def explain(program: str, *options: str) -> dict[str, Any]:
         (tmp_path / "serve.py").write_text(program)
@@ -155,6 +170,18 @@ def test_sizes_that_the_program_keeps_static_are_not_tried_dynamic(
     assert tried["dynamic_sources"]["recompiles"] == 0 and len(tried["dynamic_sources"]["ended"]) == 8
     reached = next(each["id"] for each in report["recompiles"] if each["cause"] == "limit")
     assert (tried["recompile_limit"]["recompiles"], tried["recompile_limit"]["ended"]) == (11, [reached])
+
+
+def test_what_compiles_again_once_a_size_may_vary_is_told_with_its_action(
+    explained: Callable[..., dict[str, Any]],
+) -> None:
+    (finding,) = explained(SLICES)["findings"]
+    marks, copies = "torch._dynamo.maybe_mark_dynamic(img, 0)", "img.clone()"
+    assert finding["advice"].index(marks) < finding["advice"].index(copies)
+    for more, recompiles in ((f"{marks}; f(img)", 1), (f"img = {copies}; {marks}; f(img)", 0)):
+        Path("set.py").write_text(SLICES.replace("    f(img)\n", f"    {more}\n"))
+        ended = plain_python("set.py", cwd=Path.cwd(), env={"TORCH_LOGS": "recompiles"})
+        assert ended.stderr.count("Recompiling function") == recompiles
 
 
 def test_calls_with_outside_effects_are_not_made_again_for_it(explained: Callable[..., dict[str, Any]]) -> None:

@@ -59,8 +59,10 @@ class StorageRange:
         assert source is not None
         if self.nbytes:
             address = source.data_ptr()
-            # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible.
+            # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible. Guards ask whether
+            # a tensor begins where its storage does: a slice further on stays one.
             self.lead = ((address if address % 16 == 0 else 0) + self.low) % _ALIGNMENT
+            self.lead += _ALIGNMENT if self.low >= _ALIGNMENT else 0
             view = torch.empty(0, dtype=torch.uint8, device=self.device)
             view.set_(source, self.low, (self.nbytes,), (1,))
             self.data = torch.empty(self.nbytes, dtype=torch.uint8, device="cpu").copy_(view)
@@ -71,7 +73,13 @@ class StorageRange:
         made = torch.empty(size, dtype=torch.uint8, device=self.device)
         if self.data is not None:
             made[self.lead :].copy_(self.data)
-        return made.untyped_storage()
+        whole = made.untyped_storage()
+        return whole if self.begins == self.lead else whole[self.lead :]
+
+    @property
+    def begins(self) -> int:
+        """Where in a fresh storage the bytes are."""
+        return self.lead if self.low else 0
 
 
 @dataclass(slots=True, eq=False)
@@ -103,7 +111,7 @@ class TensorCopy:
                 storage = storages[id(region)] = region.storage()
             with torch.inference_mode(self.inference), torch.no_grad():
                 made = torch.empty(0, dtype=self.dtype, device=region.device)
-                offset = (region.lead + self.start - region.low) // made.element_size()
+                offset = (region.begins + self.start - region.low) // made.element_size()
                 made.set_(storage, offset, self.size, self.stride)
                 return made.conj() if self.conjugate else made
 

@@ -23,6 +23,7 @@ from dynalyze.report import (
     GraphBreak,
     Impact,
     Location,
+    Recompile,
     Report,
     Severity,
     seconds_later,
@@ -203,6 +204,16 @@ def _break_cost(report: Report, evidence: Iterable[str]) -> Impact | None:
 def setting_fails(report: Report, evidence: Iterable[str], setting: str = "") -> bool:
     """Whether running showed that the setting ends nothing here; "" is all that was tried."""
     return any(each.setting_fails(report, set(evidence), setting) for each in registry.modules("settings"))
+
+
+def recompiled_instead(report: Report, evidence: Iterable[str]) -> Recompile | None:
+    """What functions compile again for once their setting keeps them from it, where running showed that."""
+    found = (
+        each.recompiled_instead(report, set(evidence))
+        for each in registry.modules("settings")
+        if hasattr(each, "recompiled_instead")
+    )
+    return next((each for each in found if each is not None), None)
 
 
 BREAK_LIMIT = "max-break-ms"

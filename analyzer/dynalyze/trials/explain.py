@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from dynalyze.bench.plan import Plan, worker_request
 from dynalyze.bench.workers import Stopped, WorkerFailed, WorkerPool
 from dynalyze.capture.bench import commands
@@ -29,6 +31,8 @@ from dynalyze.trials.records import SettingTrial, SettingTrials
 from dynalyze.trials.settings import named_by
 
 _SHARE = 0.5  # Of what the benchmark may take.
+_OF_COMPILING = 0.25  # Of what the program compiled for, where that is more: what took it long to trace does so here.
+_MOST = 2.0  # Of what the benchmark may take.
 _MOST_TRIED = 5
 _DYNAMIC = "dynamic=True"
 
@@ -60,7 +64,10 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
         return
     show, _ = progress_line(pool.streams)
     show("trying the settings that the advice names")
-    pool.begin(_SHARE * (plan.total or 0.0), lambda: None)
+    compiling = sum(each.seconds.get("total", 0.0) for each in report.compilations)
+    total = plan.total or 0.0
+    seconds = min(max(_SHARE * total, _OF_COMPILING * compiling), _MOST * total)
+    pool.begin(seconds, lambda: None)
     found, why = SettingTrials(), ""
     try:
         with pool.worker(worker_request(plan, plan.works[0], plan.first), None) as worker:
@@ -74,7 +81,7 @@ def go_on(seen: Observed, plan: Plan, pool: WorkerPool) -> None:
     except WorkerFailed as failure:
         why = failure.message.rstrip(".")
     except Stopped as stopped:
-        why = f"no time left of {_SHARE * (plan.total or 0.0):g} s"
+        why = f"no time left of {seconds:.0f} s"
         if stopped.reason == "interrupted":
             report.outcome.status, report.outcome.message = "interrupted", how_it_ended()
     if found.tried:
@@ -186,22 +193,30 @@ def tried(
     known = {each.location.at for each in before.breaks}
     new = list({each.location.at: each.location for each in after.breaks if each.location.at not in known}.values())
     ended = [each.id for each in breaks if _place(each) not in left]
-    ended += _ended([each for each in report.recompiles if each.id in met], before.recompiles, after.recompiles)
+    wanted = [each for each in report.recompiles if each.id in met]
+    ended += _ended(wanted, before.recompiles, after.recompiles)
     return SettingTrial(
-        as_python(settings), met, [] if raised else ended, len(after.breaks), len(after.recompiles), new, problem=raised
-    )
+        as_python(settings), met, [] if raised else ended, len(after.breaks), len(after.recompiles), new,
+        _instead(wanted, before.recompiles, after.recompiles), problem=raised,
+    )  # fmt: skip
 
 
 def _ended(wanted: list[Recompile], before: list[Recompile], after: list[Recompile]) -> list[str]:
     """Those that are gone, by id. No more than there are fewer of in their functions: what sets off a recompile in the
     place of another ends nothing.
     """
-    functions = {(each.location.file, each.location.function) for each in wanted}
-    was, now = ([each for each in some if (each.location.file, each.location.function) in functions]
-                for some in (before, after))  # fmt: skip
+    functions = {_function(each) for each in wanted}
+    was, now = ([each for each in some if _function(each) in functions] for some in (before, after))
     if len(now) >= len(was) and not any(each.cause == "limit" for each in now):
         return [each.id for each in wanted if each.cause == "limit"]  # More versions, and nothing left in eager.
     return [each.id for each in gone(wanted, now)][: max(0, len(was) - len(now))]
+
+
+def _instead(wanted: list[Recompile], before: list[Recompile], after: list[Recompile]) -> Recompile | None:
+    """The first one that is there only with a setting, without an id: those of the report are other ones."""
+    functions = {_function(each) for each in wanted}
+    new = [each for each in gone(after, before) if _function(each) in functions and each.cause != "limit"]
+    return replace(new[0], id="", compile_id="", previous=None) if new else None
 
 
 def _met(report: Report, names: list[str], before: CompiledCalls) -> list[str]:
@@ -212,6 +227,10 @@ def _met(report: Report, names: list[str], before: CompiledCalls) -> list[str]:
     met = {each.id for each in report.graph_breaks if _place(each) in places}
     met |= {each.id for each in again if each not in missing}
     return [each for each in names if each in met]
+
+
+def _function(recompile: Recompile) -> tuple[str, str]:
+    return recompile.location.file, recompile.location.function
 
 
 def _place(broken: GraphBreak) -> tuple[tuple[str, int], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from dynalyze.report import Recompile
 from dynalyze.report.code import Location
 from dynalyze.report.sensitivity import Message, Source, Word
 
@@ -13,8 +14,9 @@ class SettingTrial(msgspec.Struct):
 
     `setting` are the statements. `against` are the graph breaks and recompiles of the report that it is advised for
     and that these calls meet, by id, `ended` those of them that are gone. `breaks` and `recompiles` count all that are
-    there with it, of the calls, and `new` are the lines that break with it alone. `compiled` says that the program's
-    backend compiled the calls with it as well; `problem` says what was raised.
+    there with it, of the calls, and `new` are the lines that break with it alone. `instead` is the first recompile of
+    the same functions that is there with it alone. `compiled` says that the program's backend compiled the calls with
+    it as well; `problem` says what was raised.
     """
 
     setting: Source
@@ -23,6 +25,7 @@ class SettingTrial(msgspec.Struct):
     breaks: int = 0
     recompiles: int = 0
     new: list[Location] = []
+    instead: Recompile | None = None
     compiled: bool = False
     problem: Message = ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from dynalyze.report import Finding, Report
+from dynalyze.report import Finding, Recompile, Report
 from dynalyze.rules.settings import ALL_SIZES, LIMIT, apart, as_python, read, setting_name
 from dynalyze.text.amounts import count_of, listed
 from dynalyze.trials.records import SettingTrial, SettingTrials
@@ -26,6 +26,12 @@ def setting_fails(report: Report, ids: set[str], setting: str = "") -> bool:
     """
     own = [each for each in _of(report, ids) if (each.setting == setting if setting else each.setting != _DYNAMIC)]
     return bool(own) and not any(ids.intersection(each.ended) for each in own)
+
+
+def recompiled_instead(report: Report, ids: set[str]) -> Recompile | None:
+    """What functions compile again for with a setting that does not end these recompiles, and only with it."""
+    tried = (each for each in _of(report, ids) if not each.problem and not ids.issubset(each.ended))
+    return next((each.instead for each in tried if each.instead is not None), None)
 
 
 def named_by(finding: Finding) -> list[dict[str, object]]:

@@ -58,6 +58,18 @@ def test_views_of_one_buffer_stay_views_of_one_buffer() -> None:
     assert buffer[1, 2] == 8.0
 
 
+def test_a_copy_begins_where_its_storage_does_if_the_tensor_did_and_is_aligned_alike() -> None:
+    rows = torch.arange(44.0 * 16).reshape(44, 16)
+    memory = bytearray(256)
+    begins = torch.frombuffer(memory, dtype=torch.uint8).data_ptr()
+    misplaced = torch.frombuffer(memory, dtype=torch.float32, offset=(16 - begins) % 64)
+    for tensor in (rows, rows[:16], rows[1:3], rows[16:], misplaced):
+        copy = freeze(tensor, BUDGET).thaw()
+        assert torch.equal(copy, tensor)
+        assert min(copy.storage_offset(), 2) == min(tensor.storage_offset(), 2)  # 0 and 1 are programs of their own.
+        assert tensor.data_ptr() % 16 or copy.data_ptr() % 64 == tensor.data_ptr() % 64
+
+
 def test_later_changes_do_not_reach_the_frozen_value_and_each_thaw_is_fresh() -> None:
     x = torch.ones(3)
     layer = Layer()

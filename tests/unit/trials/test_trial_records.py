@@ -66,6 +66,8 @@ def test_a_recompile_for_another_reason_in_the_place_of_one_ends_nothing() -> No
     report, before = program(sized(1), sized(2)), compiled(sized(1), sized(2))
     other = compiled(sized(1, cause="symbolic"), sized(2, cause="symbolic"))
     assert tried(report, ALL_SIZES, ["r1", "r2"], before, other).ended == []
+    assert (instead := tried(report, ALL_SIZES, ["r1", "r2"], before, other).instead) and instead.cause == "symbolic"
+    assert tried(report, ALL_SIZES, ["r1", "r2"], before, before).instead is None
     fewer = compiled(sized(1, cause="symbolic"))
     assert len(tried(report, ALL_SIZES, ["r1", "r2"], before, fewer).ended) == 1
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from dynalyze.capture.attach import InProcess
 from dynalyze.capture.bench.configure import configured
+from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.judge import Runs, judge
 from dynalyze.capture.bench.output_capture import RunOutputs
 from dynalyze.capture.bench.protocol import Configuration
@@ -144,8 +145,20 @@ class ChangeChecker:
         """
         how = self._traced if traced else replace(self._compiled, fullgraph=False)
         with self._undone(), self._with(_Change(None, settings)), self._recorded() as folder:
-            raised = self._run(self._workload, how).raised
+            raised = self._make_calls(how) if traced else self._run(self._workload, how).raised
         return folder, raised
+
+    def _make_calls(self, how: Configuration) -> str:
+        """Make each call, without its backward, and compare nothing; returns what is raised."""
+        self._runs.restore()
+        try:
+            with effects([]):
+                for step in self._workload.steps(configured(self._workload.model, how, self._device or "cpu")):
+                    step.prepare()
+                    step.run()
+        except (Exception, SystemExit) as error:
+            return one_line(error)
+        return ""
 
     def values(self, places: Mapping[tuple[str, int], Sequence[str]]) -> dict[tuple[str, int], dict[str, Any]]:
         """What expressions of some lines were in an eager run."""

@@ -14,7 +14,7 @@ from dynalyze.capture.trace_records import LIMITS
 from dynalyze.report import Advice, Example, Recompile, Report
 from dynalyze.rules.recompile_advice import advise, history, what_changed
 from dynalyze.rules.recompile_advice.sizes import OR_DYNAMIC
-from dynalyze.rules.recompile_advice.source import as_written, clipped
+from dynalyze.rules.recompile_advice.source import as_written, clipped, continued
 from dynalyze.rules.recompile_advice.state import is_by_design
 from dynalyze.rules.recompile_advice.tensors import is_of_input
 from dynalyze.rules.recompile_series import (
@@ -28,7 +28,7 @@ from dynalyze.rules.recompile_series import (
     split_off_by,
 )
 from dynalyze.rules.report_queries import ids, recompile_cost
-from dynalyze.rules.rule import Ranked, Rule, recompile_owner, setting_fails
+from dynalyze.rules.rule import Ranked, Rule, recompile_owner, recompiled_instead, setting_fails
 from dynalyze.rules.settings import ALL_SIZES, as_python
 from dynalyze.text.amounts import listed
 
@@ -75,6 +75,7 @@ def _changed(series: Series, report: Report) -> Ranked:
     action += _kept_static(series, report)
     if values := history(series, _MOST_VALUES):
         action += f" {values}"
+    action += _then(series, report)
     advice = msgspec.structs.replace(advice, action=action)
     return recompile.finding(
         f"{what_changed(series)}: {_again(series)}",
@@ -87,6 +88,16 @@ def _changed(series: Series, report: Report) -> Ranked:
         after=_ended_first(series, report),
         package=series.package,
     )
+
+
+def _then(series: Series, report: Report) -> str:
+    """What compiles it again once that is done, and the action against it, where running showed one."""
+    other = recompiled_instead(report, ids(series.members))
+    if other is None:
+        return ""
+    (next_one,), _ = gather(msgspec.structs.replace(report, recompiles=[other]))
+    action = continued(advise(next_one).action)
+    return f" Tried alone, that leaves another recompile, {what_changed(next_one)}: {action}"
 
 
 def _kept_static(series: Series, report: Report) -> str:

@@ -19,6 +19,7 @@ from dynalyze.rules.recompile_advice.source import (
     as_called,
     as_written,
     clipped,
+    continued,
     is_condition,
     read_source,
 )
@@ -222,11 +223,9 @@ def advise(series: Series) -> Advice:
     apart = [each for each in series.apart if not (series.package and library_of(each.location.file))]
     # What a first call makes is missing in it, whatever it is compiled with.
     if apart and adviser is not values.left_over and not _was_not_there(lead):
-        is_word = advice.action.partition(" ")[0].rstrip(",:").isalpha()  # Not `Blocks.py:25`.
-        action = f"{advice.action[0].lower()}{advice.action[1:]}" if is_word else advice.action
         it = "it stays" if len(apart) == 1 else "they stay"
         first = f"End {named_breaks(apart)} first, and run this again: torch compiles this function by itself because"
         advice = msgspec.structs.replace(
-            advice, action=f"{first} of {'it' if len(apart) == 1 else 'them'}. Where {it}, {action}"
+            advice, action=f"{first} of {'it' if len(apart) == 1 else 'them'}. Where {it}, {continued(advice.action)}"
         )
     return advice if advice.link else msgspec.structs.replace(advice, link=RECOMPILATION_PAGE)

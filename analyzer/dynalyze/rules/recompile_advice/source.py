@@ -208,6 +208,12 @@ def clipped(text: str) -> str:
     return words if len(words) <= _LONGEST else words[: _LONGEST - 4].rstrip() + " ..."
 
 
+def continued(action: str) -> str:
+    """An action as it goes on within a sentence."""
+    is_word = action.partition(" ")[0].rstrip(",:").isalpha()  # Not `Blocks.py:25`.
+    return f"{action[0].lower()}{action[1:]}" if is_word else action
+
+
 def is_condition(text: str) -> bool:
     """Whether `text` compares the program's own numbers: "(step % 3) != 0"."""
     try:
