@@ -31,7 +31,7 @@ from dynalyze.trials.records import SettingTrial, SettingTrials
 from dynalyze.trials.settings import named_by
 
 _SHARE = 0.5  # Of what the benchmark may take.
-_OF_COMPILING = 0.25  # Of what the program compiled for, where that is more: what took it long to trace does so here.
+_OF_COMPILING = 1 / 3  # Of what the program compiled for, where that is more: what took it long to trace does so here.
 _MOST = 2.0  # Of what the benchmark may take.
 _MOST_TRIED = 5
 _DYNAMIC = "dynamic=True"
