@@ -7,6 +7,7 @@ of compiling. What helps is compiled then by the program's own backend, which re
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -35,6 +36,7 @@ _OF_COMPILING = 1 / 3  # Of what the program compiled for, where that is more: w
 _MOST = 2.0  # Of what the benchmark may take.
 _MOST_TRIED = 5
 _DYNAMIC = "dynamic=True"
+_OF_TENSOR = re.compile(r"(?P<tensor>.+)\.(?:size|stride|storage_offset)\(\).*", re.DOTALL)
 
 
 @dataclass
@@ -213,10 +215,18 @@ def _ended(wanted: list[Recompile], before: list[Recompile], after: list[Recompi
 
 
 def _instead(wanted: list[Recompile], before: list[Recompile], after: list[Recompile]) -> Recompile | None:
-    """The first one that is there only with a setting, without an id: those of the report are other ones."""
-    functions = {_function(each) for each in wanted}
-    new = [each for each in gone(after, before) if _function(each) in functions and each.cause != "limit"]
+    """The first one for the same tensors that is there only with a setting. What else is new may come of the order of
+    trials, as a cache of a package that the first one filled. It has no id: those of the report are other ones.
+    """
+    tensors = {(_function(each), _tensor(each)) for each in wanted if _tensor(each)}
+    new = [each for each in gone(after, before) if (_function(each), _tensor(each)) in tensors]
     return replace(new[0], id="", compile_id="", previous=None) if new else None
+
+
+def _tensor(recompile: Recompile) -> str:
+    """The source of the tensor whose size, stride or offset it is; "" for others."""
+    found = _OF_TENSOR.fullmatch(recompile.source or "")
+    return found["tensor"] if found is not None else ""
 
 
 def _met(report: Report, names: list[str], before: CompiledCalls) -> list[str]:

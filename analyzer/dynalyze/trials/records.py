@@ -14,8 +14,8 @@ class SettingTrial(msgspec.Struct):
 
     `setting` are the statements. `against` are the graph breaks and recompiles of the report that it is advised for
     and that these calls meet, by id, `ended` those of them that are gone. `breaks` and `recompiles` count all that are
-    there with it, of the calls, and `new` are the lines that break with it alone. `instead` is the first recompile of
-    the same functions that is there with it alone. `compiled` says that the program's backend compiled the calls with
+    there with it, of the calls, and `new` are the lines that break with it alone. `instead` is the first recompile for
+    the same tensors that is there with it alone. `compiled` says that the program's backend compiled the calls with
     it as well; `problem` says what was raised.
     """
 

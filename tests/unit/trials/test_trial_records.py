@@ -68,6 +68,10 @@ def test_a_recompile_for_another_reason_in_the_place_of_one_ends_nothing() -> No
     assert tried(report, ALL_SIZES, ["r1", "r2"], before, other).ended == []
     assert (instead := tried(report, ALL_SIZES, ["r1", "r2"], before, other).instead) and instead.cause == "symbolic"
     assert tried(report, ALL_SIZES, ["r1", "r2"], before, before).instead is None
+    of_cache = compiled(
+        sized(1, cause="container", source="G['cache']"), sized(2, cause="container", source="G['cache']")
+    )
+    assert tried(report, ALL_SIZES, ["r1", "r2"], before, of_cache).instead is None
     fewer = compiled(sized(1, cause="symbolic"))
     assert len(tried(report, ALL_SIZES, ["r1", "r2"], before, fewer).ended) == 1
 
