@@ -20,6 +20,7 @@ from dynalyze.capture.nested_values import Copier, NotCopied, leaves
 from dynalyze.capture.torch_private import compiled_calls
 
 _ALIGNMENT = 64
+_MOST_BEFORE = 1 << 20
 _REFERENCED = (
     torch.nn.Module,
     torch.optim.Optimizer,
@@ -40,13 +41,16 @@ class CloneTooLarge(CannotClone):
 
 @dataclass(slots=True, eq=False)
 class StorageRange:
-    """The bytes of one storage that the tensors of one value reach, from the lowest to the highest."""
+    """The bytes of one storage that the tensors of one value reach, from the lowest to the highest. In a fresh one they
+    begin at `begins`; it begins so many bytes after an aligned address as are `skipped`.
+    """
 
     source: torch.UntypedStorage | None
     device: torch.device
     low: int
     high: int
-    lead: int = 0
+    skipped: int = 0
+    begins: int = 0
     data: torch.Tensor | None = None
 
     @property
@@ -59,27 +63,21 @@ class StorageRange:
         assert source is not None
         if self.nbytes:
             address = source.data_ptr()
-            # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible. Guards ask whether
-            # a tensor begins where its storage does: a slice further on stays one.
-            self.lead = ((address if address % 16 == 0 else 0) + self.low) % _ALIGNMENT
-            self.lead += _ALIGNMENT if self.low >= _ALIGNMENT else 0
+            # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible. Guards ask where
+            # in its storage a slice begins.
+            self.skipped = address % _ALIGNMENT if address % 16 == 0 else 0
+            self.begins = self.low if self.low <= _MOST_BEFORE else _ALIGNMENT + self.low % _ALIGNMENT
             view = torch.empty(0, dtype=torch.uint8, device=self.device)
             view.set_(source, self.low, (self.nbytes,), (1,))
             self.data = torch.empty(self.nbytes, dtype=torch.uint8, device="cpu").copy_(view)
 
     def storage(self) -> torch.UntypedStorage:
         """A fresh storage on the original device with these bytes in it."""
-        size = self.lead + max(0, self.high - self.low)
-        made = torch.empty(size, dtype=torch.uint8, device=self.device)
+        lead = self.skipped + self.begins
+        made = torch.empty(lead + max(0, self.high - self.low), dtype=torch.uint8, device=self.device)
         if self.data is not None:
-            made[self.lead :].copy_(self.data)
-        whole = made.untyped_storage()
-        return whole if self.begins == self.lead else whole[self.lead :]
-
-    @property
-    def begins(self) -> int:
-        """Where in a fresh storage the bytes are."""
-        return self.lead if self.low else 0
+            made[lead:].copy_(self.data)
+        return made.untyped_storage()[self.skipped :] if self.skipped else made.untyped_storage()
 
 
 @dataclass(slots=True, eq=False)
