@@ -194,3 +194,35 @@ def test_a_size_that_cannot_be_dynamic_is_compiled_by_itself_and_not_marked(tmp_
     followed = OF_SIZES.replace("backend=engine", "backend=engine, dynamic=False")
     (tmp_path / "net.py").write_text(followed, encoding="utf-8")
     assert len(plain_python("net.py", cwd=tmp_path).stdout.split()) == 3
+
+
+# Dynamo asks an object of the program for its length, to guard it.
+OF_AN_OBJECT = """
+import torch
+
+class Parts(tuple):
+    def __len__(self):
+        raise NotImplementedError  # here
+
+parts = Parts([1, 2])
+
+def total(given):
+    return sum(each for each in given)
+
+@torch.compile(backend="eager")
+def scaled(x):
+    return x * (total(parts) if isinstance(parts, Parts) else 0)
+
+print(scaled(torch.ones(3)))
+"""
+
+
+def test_a_line_that_dynamo_ran_itself_and_that_raised_is_told(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(OF_AN_OBJECT, encoding="utf-8")
+    _, report = explain("net.py", "--no-bench", cwd=tmp_path)
+    (failed,) = [each for each in report["findings"] if each["rule"] == "compile-failed"]
+    line = next(number for number, text in enumerate(OF_AN_OBJECT.splitlines(), 1) if text.endswith("# here"))
+    assert failed["location"]["line"] == line and f"net.py:{line}" in failed["advice"]
+    followed = OF_AN_OBJECT.replace("total(parts) if isinstance(parts, Parts) else 0", "FACTOR")
+    (tmp_path / "net.py").write_text(followed.replace("@torch.compile", "FACTOR = total(parts)\n\n@torch.compile"))
+    assert "3." in plain_python("net.py", cwd=tmp_path).stdout

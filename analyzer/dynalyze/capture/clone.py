@@ -20,7 +20,7 @@ from dynalyze.capture.nested_values import Copier, NotCopied, leaves
 from dynalyze.capture.torch_private import compiled_calls
 
 _ALIGNMENT = 64
-_MOST_BEFORE = 1 << 20
+_MOST_UNWRITTEN, _MOST_ELSEWHERE = 1 << 30, 1 << 20
 _REFERENCED = (
     torch.nn.Module,
     torch.optim.Optimizer,
@@ -41,14 +41,16 @@ class CloneTooLarge(CannotClone):
 
 @dataclass(slots=True, eq=False)
 class StorageRange:
-    """The bytes of one storage that the tensors of one value reach, from the lowest to the highest. In a fresh one they
-    begin at `begins`; it begins so many bytes after an aligned address as are `skipped`.
+    """The bytes of one storage that the tensors of one value reach, from the lowest to the highest. `end` is that of
+    the tensors that they are views of: of these only the shape is kept. In a fresh storage the bytes begin at
+    `begins`; it begins so many bytes after an aligned address as are `skipped`.
     """
 
     source: torch.UntypedStorage | None
     device: torch.device
     low: int
     high: int
+    end: int = 0
     skipped: int = 0
     begins: int = 0
     data: torch.Tensor | None = None
@@ -57,16 +59,22 @@ class StorageRange:
     def nbytes(self) -> int:
         return 0 if self.device.type == "meta" else max(0, self.high - self.low)
 
+    @property
+    def in_place(self) -> bool:
+        """Whether a fresh storage is as large: memory that is not written takes none on a CPU."""
+        most = _MOST_UNWRITTEN if self.device.type == "cpu" else _MOST_ELSEWHERE
+        return max(self.end, self.low) <= most
+
     def load(self) -> None:
         """Copy the bytes and let go of the program's storage."""
         source, self.source = self.source, None
         assert source is not None
+        # Guards ask where in its storage a slice begins.
+        self.begins = self.low if self.in_place else _ALIGNMENT + self.low % _ALIGNMENT
         if self.nbytes:
             address = source.data_ptr()
-            # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible. Guards ask where
-            # in its storage a slice begins.
+            # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible.
             self.skipped = address % _ALIGNMENT if address % 16 == 0 else 0
-            self.begins = self.low if self.low <= _MOST_BEFORE else _ALIGNMENT + self.low % _ALIGNMENT
             view = torch.empty(0, dtype=torch.uint8, device=self.device)
             view.set_(source, self.low, (self.nbytes,), (1,))
             self.data = torch.empty(self.nbytes, dtype=torch.uint8, device="cpu").copy_(view)
@@ -74,15 +82,19 @@ class StorageRange:
     def storage(self) -> torch.UntypedStorage:
         """A fresh storage on the original device with these bytes in it."""
         lead = self.skipped + self.begins
-        made = torch.empty(lead + max(0, self.high - self.low), dtype=torch.uint8, device=self.device)
+        after = lead + max(0, self.high - self.low)
+        size = max(after, self.skipped + self.end) if self.in_place else after
+        made = torch.empty(size, dtype=torch.uint8, device=self.device)
         if self.data is not None:
-            made[lead:].copy_(self.data)
+            made[lead:after].copy_(self.data)
         return made.untyped_storage()[self.skipped :] if self.skipped else made.untyped_storage()
 
 
 @dataclass(slots=True, eq=False)
 class TensorCopy:
-    """What a tensor was: a view of a region, or, where it has no plain storage, a copy of the whole."""
+    """What a tensor was: a view of a region, or, where it has no plain storage, a copy of the whole. Guards ask for the
+    shape of the tensor that it is a view of, `base`.
+    """
 
     requires_grad: bool
     inference: bool
@@ -94,24 +106,51 @@ class TensorCopy:
     stride: tuple[int, ...] = ()
     start: int = 0
     conjugate: bool = False
+    base: TensorCopy | None = None
 
-    def thaw(self, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
-        made = _copy_of(self.whole) if self.whole is not None else self._view(storages)
+    def thaw(self, made_of: Fresh) -> torch.Tensor:
+        made = _copy_of(self.whole) if self.whole is not None else self._view(made_of)
         made.__dict__.update(_copied_marks(self.attributes))
         return made.requires_grad_() if self.requires_grad else made
 
-    def _view(self, storages: dict[int, torch.UntypedStorage]) -> torch.Tensor:
+    def shaped_as(self, tensor: torch.Tensor) -> int:
+        """Note where in its storage the tensor is; returns the byte after it."""
+        width = tensor.element_size()
+        self.dtype, self.size, self.stride = tensor.dtype, tuple(tensor.shape), tensor.stride()
+        self.conjugate = tensor.is_conj()
+        self.start = tensor.storage_offset() * width
+        if not tensor.numel():
+            return self.start
+        last: int = sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
+        end: int = self.start + (1 + last) * width
+        return end
+
+    def _view(self, made_of: Fresh) -> torch.Tensor:
         region = self.region
         assert region is not None
         with compiled_calls.unobserved():
-            storage = storages.get(id(region))
+            if self.base is not None and region.in_place:
+                base = made_of.bases.get(id(self.base))
+                if base is None:
+                    base = made_of.bases[id(self.base)] = self.base.thaw(made_of)
+                with torch.inference_mode(False), torch.enable_grad():
+                    return base.as_strided(self.size, self.stride, self.start // base.element_size())
+            storage = made_of.storages.get(id(region))
             if storage is None:
-                storage = storages[id(region)] = region.storage()
+                storage = made_of.storages[id(region)] = region.storage()
             with torch.inference_mode(self.inference), torch.no_grad():
                 made = torch.empty(0, dtype=self.dtype, device=region.device)
                 offset = (region.begins + self.start - region.low) // made.element_size()
                 made.set_(storage, offset, self.size, self.stride)
                 return made.conj() if self.conjugate else made
+
+
+@dataclass(slots=True)
+class Fresh:
+    """What tensors are made of: storages by the id of their region, and tensors that others are views of."""
+
+    storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+    bases: dict[int, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -128,10 +167,10 @@ class Frozen:
 
     def thaw(self) -> Any:
         """The value as it was when it was frozen, in fresh tensors."""
-        storages: dict[int, torch.UntypedStorage] = {}
+        made_of = Fresh()
 
         def leaf(value: Any) -> Any:
-            return value.thaw(storages) if isinstance(value, TensorCopy) else _copy_leaf(value)
+            return value.thaw(made_of) if isinstance(value, TensorCopy) else _copy_leaf(value)
 
         return Copier(leaf).copy(self.value)
 
@@ -156,6 +195,7 @@ class _Freezer:
     budget: int
     spent: int = 0
     regions: dict[int, StorageRange] = field(default_factory=dict)
+    bases: dict[int, TensorCopy] = field(default_factory=dict)
 
     def leaf(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
@@ -194,13 +234,7 @@ class _Freezer:
         return kept
 
     def _place(self, tensor: torch.Tensor, kept: TensorCopy) -> None:
-        width = tensor.element_size()
-        kept.dtype, kept.size, kept.stride = tensor.dtype, tuple(tensor.shape), tensor.stride()
-        kept.conjugate = tensor.is_conj()
-        kept.start = tensor.storage_offset() * width
-        end = kept.start
-        if tensor.numel():
-            end += (1 + sum((n - 1) * step for n, step in zip(kept.size, kept.stride, strict=True))) * width
+        end = kept.shaped_as(tensor)
         storage = tensor.untyped_storage()
         if end > storage.nbytes() and tensor.numel():
             raise CannotClone("the storage of a tensor was freed")
@@ -210,6 +244,20 @@ class _Freezer:
             self.regions[storage._cdata] = region
         region.low, region.high = min(region.low, kept.start), max(region.high, end)
         kept.region = region
+        if (base := _base_of(tensor)) is not None:
+            if id(base) not in self.bases:
+                of_base = self.bases[id(base)] = TensorCopy(False, False, {}, region)
+                region.end = max(region.end, of_base.shaped_as(base))
+            kept.base = self.bases[id(base)]
+
+
+def _base_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The tensor that it is a view of; None where that has a gradient, or is looked at in another way."""
+    base = tensor._base
+    if base is None or base.requires_grad or tensor.requires_grad or type(base) is not torch.Tensor:
+        return None
+    alike = base.dtype is tensor.dtype and not (tensor.is_conj() or base.is_conj() or base.is_neg())
+    return base if alike and base.untyped_storage()._cdata == tensor.untyped_storage()._cdata else None
 
 
 def _copy_leaf(value: Any) -> Any:

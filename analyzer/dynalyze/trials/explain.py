@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -218,14 +218,20 @@ def _instead(wanted: list[Recompile], before: list[Recompile], after: list[Recom
     """The first one for the same tensors that is there only with a setting. What else is new may come of the order of
     trials, as a cache of a package that the first one filled. It has no id: those of the report are other ones.
     """
-    tensors = {(_function(each), _tensor(each)) for each in wanted if _tensor(each)}
-    new = [each for each in gone(after, before) if (_function(each), _tensor(each)) in tensors]
+    tensors = {(_function(each), _tensor(source)) for each in wanted for source in _sources(each)}
+    new = [each for each in gone(after, before) if (_function(each), _tensor(each.source)) in tensors]
     return replace(new[0], id="", compile_id="", previous=None) if new else None
 
 
-def _tensor(recompile: Recompile) -> str:
-    """The source of the tensor whose size, stride or offset it is; "" for others."""
-    found = _OF_TENSOR.fullmatch(recompile.source or "")
+def _sources(recompile: Recompile) -> Iterator[str]:
+    """Those of the tensors whose size, stride or offset failed."""
+    named = (recompile.source, *(each.source for each in recompile.also))
+    yield from (source for source in named if source is not None and _tensor(source))
+
+
+def _tensor(source: str | None) -> str:
+    """The tensor whose size, stride or offset a source is; "" for others."""
+    found = _OF_TENSOR.fullmatch(source or "")
     return found["tensor"] if found is not None else ""
 
 

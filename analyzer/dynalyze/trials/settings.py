@@ -29,8 +29,12 @@ def setting_fails(report: Report, ids: set[str], setting: str = "") -> bool:
 
 
 def recompiled_instead(report: Report, ids: set[str]) -> Recompile | None:
-    """What functions compile again for with a setting that does not end these recompiles, and only with it."""
-    tried = (each for each in _of(report, ids) if not each.problem and not ids.issubset(each.ended))
+    """What functions compile again for with a setting that does not end these recompiles, and only with it; None where
+    another ends them all.
+    """
+    tried = [each for each in _of(report, ids) if not each.problem]
+    if any(ids.intersection(each.against).issubset(each.ended) for each in tried):
+        return None
     return next((each.instead for each in tried if each.instead is not None), None)
 
 

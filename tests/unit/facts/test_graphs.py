@@ -410,6 +410,16 @@ def test_a_loop_is_told_where_most_of_many_operations_are_its_rounds(rounds: int
     assert compile_time(empty_report()) == ""
 
 
+@pytest.mark.parametrize(("step", "listed"), [("self.blocks[i - 1]", True), ("self.blocks[0]", False)])
+def test_each_entry_of_a_list_that_a_loop_counts_through_is_compiled(step: str, listed: bool) -> None:
+    report = empty_report()
+    loop = Location("/net.py", 13)
+    report.graphs = [Graph("g1", "0/0", ops=300, top_line=TopLine(loop, 300, loop, 300, step, 300))]
+    (finding,) = found_by(report, "unrolled-loop")
+    assert ("in enumerate(self.blocks)" in finding.advice) == ("recompile_limit" in finding.advice) == listed
+    assert (f"{step} = torch.compile({step})" in finding.advice) != listed
+
+
 @pytest.mark.parametrize(
     ("file", "function", "says"),
     [

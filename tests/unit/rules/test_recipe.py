@@ -502,6 +502,22 @@ def test_what_a_scheduler_adds_to_a_step_is_told_with_the_step() -> None:
     assert (told.rule, told.evidence) == ("optimizer-step", ["b1", "b2"])
 
 
+def test_breaks_in_what_a_tensor_subclass_does_at_each_operation_are_told_once_where_it_is_passed() -> None:
+    call = Location("/train.py", 7, function="step", code="loss = compiled(image)")
+    hook = Location("/env/lib/python3.11/site-packages/monai/data/meta_tensor.py", 9, function="__torch_function__")
+    within = Location("/env/lib/python3.11/site-packages/monai/data/meta_obj.py", 20, function="copy_meta")
+    of_torch = Location("/env/lib/python3.11/site-packages/torch/utils/_device.py", 5, function="__torch_function__")
+    report = empty_report()
+    report.graph_breaks = [
+        GraphBreak("b1", None, "Unsupported attribute", "eager", within, [call, hook, within]),
+        GraphBreak("b2", None, "Unsupported iterator", "split", hook, [call, hook]),
+        GraphBreak("b3", None, "Unsupported attribute", "split", of_torch, [call, of_torch]),
+    ]
+    told = {each.rule: each for each in judge(report)}
+    assert (told["tensor-subclass"].evidence, told["tensor-subclass"].location) == (["b1", "b2"], call)
+    assert told["graph-break"].evidence == ["b3"]
+
+
 def test_a_loop_over_values_has_no_setting() -> None:
     found = broken(
         "for i in batch.unique():\n    out.append(x[batch == i].mean(0))", SHAPE, [], "aten._unique2.default"

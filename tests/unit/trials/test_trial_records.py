@@ -76,6 +76,19 @@ def test_a_recompile_for_another_reason_in_the_place_of_one_ends_nothing() -> No
     assert len(tried(report, ALL_SIZES, ["r1", "r2"], before, fewer).ended) == 1
 
 
+def test_what_a_setting_leaves_is_told_where_none_ends_all_and_dynamic_is_not_advised_in_vain() -> None:
+    report, before = program(sized(1), sized(2)), compiled(sized(1), sized(2))
+    offset = sized(1, cause="symbolic", source="L['x'].storage_offset()", guard="2 <= L['x'].storage_offset()")
+    other = compiled(offset, sized(2, cause="symbolic"))
+    in_vain = tried(report, ALL_SIZES, ["r1", "r2"], before, other)
+    sources: dict[str, object] = {"torch.compiler.config.dynamic_sources": "L['x']"}
+    for setting, told in ((tried(report, sources, ["r1", "r2"], before, compiled()), False), (None, True)):
+        setattr(report, "trials", SettingTrials(tried=[in_vain, *([setting] if setting else [])]))  # noqa: B010
+        finding = next(each for each in judge(report) if each.rule == "recompile")
+        assert "dynamic=True" not in finding.advice
+        assert ("clone()" in finding.advice) == told
+
+
 def test_a_higher_limit_ends_the_limit_though_more_is_compiled() -> None:
     limit = sized(2, cause="limit")
     report, before, setting = program(sized(1), limit), compiled(sized(1), limit), {"recompile_limit": 16}

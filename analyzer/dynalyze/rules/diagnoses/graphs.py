@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dynalyze.facts.stacks import Places
@@ -196,6 +197,7 @@ def _op(kernel: Kernel) -> str:
 
 _MANY_OPS = 150
 _MOST_OF_IT = 0.4
+_ENTRY = re.compile(r"(?P<all>[\w.]+)\[(?!\d+\]).+\]")
 
 
 @Rule(
@@ -250,5 +252,9 @@ def _alone(graph: Graph) -> str:
             f"compiling `{whole}`. {scan}"
         )
     once = " once, in `__init__`," if top.step.startswith("self.") else ""
-    step = f"`{top.step} = torch.compile({top.step})`{once}"
-    return f"Compile the step alone: {step} in place of compiling `{whole}`. {scan}"
+    step, more = f"{top.step} = torch.compile({top.step})", ""
+    if (entry := _ENTRY.fullmatch(top.step)) is not None:
+        all_steps = entry["all"]
+        step = f"for number, step in enumerate({all_steps}): {all_steps}[number] = torch.compile(step)"
+        more = " They share one code: where more than 8 are built differently, `recompile_limit` has to be as high."
+    return f"Compile the step alone: `{step}`{once} in place of compiling `{whole}`.{more} {scan}"

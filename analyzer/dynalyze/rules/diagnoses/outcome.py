@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dynalyze.facts.compilations import CUT_OFF
 from dynalyze.files.paths import library_of
-from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Report
+from dynalyze.report import Compilation, CompileFailure, ForcedSize, LineKey, Location, Report
 from dynalyze.rules.recompile_advice.source import as_written
 from dynalyze.rules.recompile_series import Series, spared_by_dynamic
 from dynalyze.rules.report_queries import ids
@@ -195,6 +195,12 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
         title = f"{compilation.function} raises here, and eager does too"
     elif failure.location is not None and failure.eager is not None:
         title = f"{compilation.function} runs in eager and fails in {failure.backend or 'Dynamo itself'}"
+    raised = _ran_by_dynamo(failure, report)
+    if raised is not None:
+        advice = (
+            f"Dynamo ran {raised.short} while it compiled, and that raised. Keep what that line belongs to out of "
+            f"what is compiled: pass what is needed of it, or make it in a constructor. {advice}"
+        )
     if forced:
         sizes = ", ".join(f"`{name}`" for name in names)
         title = f"{compilation.function} makes a constant of a dimension that is marked dynamic: {sizes}"
@@ -202,9 +208,17 @@ def _failed(report: Report, compilation: Compilation) -> Ranked:
     return compile_failed.finding(
         title,
         advice,
-        location=lines[0].location if lines else failure.location or compilation.location,
+        location=lines[0].location if lines else failure.location or raised or compilation.location,
         evidence=[compilation.compile_id, *(size.id for size in lines), *again],
     )
+
+
+def _ran_by_dynamo(failure: CompileFailure, report: Report) -> Location | None:
+    """The line outside of torch that raised while Dynamo itself ran it, as `__len__` for a guard, and not traced it."""
+    raised = report.outcome.raised_at
+    by_dynamo = failure.exception and not failure.backend and "Inductor" not in failure.exception
+    inside = by_dynamo and failure.location is None and "InternalTorchDynamoError" in report.outcome.message
+    return raised if inside and raised is not None and library_of(raised.file) != "torch" else None
 
 
 def _next_step(failure: CompileFailure, compilation: Compilation) -> str:
