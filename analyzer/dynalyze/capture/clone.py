@@ -84,10 +84,11 @@ class StorageRange:
         lead = self.skipped + self.begins
         after = lead + max(0, self.high - self.low)
         size = max(after, self.skipped + self.end) if self.in_place else after
-        made = torch.empty(size, dtype=torch.uint8, device=self.device)
+        made = torch.UntypedStorage(size, device=self.device)
         if self.data is not None:
-            made[lead:after].copy_(self.data)
-        return made.untyped_storage()[self.skipped :] if self.skipped else made.untyped_storage()
+            bytes_of = torch.empty(0, dtype=torch.uint8, device=self.device).set_(made, lead, self.data.shape, (1,))
+            bytes_of.copy_(self.data)
+        return made[self.skipped :] if self.skipped else made
 
 
 @dataclass(slots=True, eq=False)
@@ -96,9 +97,9 @@ class TensorCopy:
     shape of the tensor that it is a view of, `base`.
     """
 
-    requires_grad: bool
-    inference: bool
-    attributes: dict[str, Any]
+    requires_grad: bool = False
+    inference: bool = False
+    attributes: dict[str, Any] = field(default_factory=dict)
     region: StorageRange | None = None
     whole: torch.Tensor | None = None
     dtype: torch.dtype | None = None
@@ -108,10 +109,13 @@ class TensorCopy:
     conjugate: bool = False
     base: TensorCopy | None = None
 
-    def thaw(self, made_of: Fresh) -> torch.Tensor:
-        made = _copy_of(self.whole) if self.whole is not None else self._view(made_of)
-        made.__dict__.update(_copied_marks(self.attributes))
-        return made.requires_grad_() if self.requires_grad else made
+    def thaw(self, fresh: Fresh) -> torch.Tensor:
+        made = fresh.tensors.get(id(self))
+        if made is None:
+            made = _copy_of(self.whole) if self.whole is not None else self._view(fresh)
+            made.__dict__.update(_copied_marks(self.attributes))
+            fresh.tensors[id(self)] = made.requires_grad_() if self.requires_grad else made
+        return made
 
     def shaped_as(self, tensor: torch.Tensor) -> int:
         """Note where in its storage the tensor is; returns the byte after it."""
@@ -125,19 +129,17 @@ class TensorCopy:
         end: int = self.start + (1 + last) * width
         return end
 
-    def _view(self, made_of: Fresh) -> torch.Tensor:
+    def _view(self, fresh: Fresh) -> torch.Tensor:
         region = self.region
         assert region is not None
         with compiled_calls.unobserved():
             if self.base is not None and region.in_place:
-                base = made_of.bases.get(id(self.base))
-                if base is None:
-                    base = made_of.bases[id(self.base)] = self.base.thaw(made_of)
+                base = self.base.thaw(fresh)
                 with torch.inference_mode(False), torch.enable_grad():
                     return base.as_strided(self.size, self.stride, self.start // base.element_size())
-            storage = made_of.storages.get(id(region))
+            storage = fresh.storages.get(id(region))
             if storage is None:
-                storage = made_of.storages[id(region)] = region.storage()
+                storage = fresh.storages[id(region)] = region.storage()
             with torch.inference_mode(self.inference), torch.no_grad():
                 made = torch.empty(0, dtype=self.dtype, device=region.device)
                 offset = (region.begins + self.start - region.low) // made.element_size()
@@ -147,10 +149,10 @@ class TensorCopy:
 
 @dataclass(slots=True)
 class Fresh:
-    """What tensors are made of: storages by the id of their region, and tensors that others are views of."""
+    """What was made for one value: storages by the id of their region, and tensors by that of their copy."""
 
     storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
-    bases: dict[int, torch.Tensor] = field(default_factory=dict)
+    tensors: dict[int, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -167,10 +169,10 @@ class Frozen:
 
     def thaw(self) -> Any:
         """The value as it was when it was frozen, in fresh tensors."""
-        made_of = Fresh()
+        fresh = Fresh()
 
         def leaf(value: Any) -> Any:
-            return value.thaw(made_of) if isinstance(value, TensorCopy) else _copy_leaf(value)
+            return value.thaw(fresh) if isinstance(value, TensorCopy) else _copy_leaf(value)
 
         return Copier(leaf).copy(self.value)
 
@@ -195,7 +197,7 @@ class _Freezer:
     budget: int
     spent: int = 0
     regions: dict[int, StorageRange] = field(default_factory=dict)
-    bases: dict[int, TensorCopy] = field(default_factory=dict)
+    copies: dict[int, TensorCopy] = field(default_factory=dict)
 
     def leaf(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
@@ -225,7 +227,9 @@ class _Freezer:
             raise CannotClone(f"a {type(tensor).__name__} holds no values")
         plain = type(tensor) is torch.Tensor
         marks = {name: item for name, item in vars(tensor).items() if plain or name.startswith("_dynamo")}
-        kept = TensorCopy(tensor.requires_grad, tensor.is_inference(), _copied_marks(marks))
+        kept = self.copies.setdefault(id(tensor), TensorCopy())
+        kept.requires_grad, kept.inference = tensor.requires_grad, tensor.is_inference()
+        kept.attributes = _copied_marks(marks)
         if plain and tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_neg()):
             self._place(tensor, kept)
         else:
@@ -245,16 +249,16 @@ class _Freezer:
         region.low, region.high = min(region.low, kept.start), max(region.high, end)
         kept.region = region
         if (base := _base_of(tensor)) is not None:
-            if id(base) not in self.bases:
-                of_base = self.bases[id(base)] = TensorCopy(False, False, {}, region)
-                region.end = max(region.end, of_base.shaped_as(base))
-            kept.base = self.bases[id(base)]
+            kept.base = self.copies.setdefault(id(base), TensorCopy(region=region))
+            region.end = max(region.end, kept.base.shaped_as(base))
 
 
 def _base_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor that it is a view of; None where that has a gradient, or is looked at in another way."""
     base = tensor._base
-    if base is None or base.requires_grad or tensor.requires_grad or type(base) is not torch.Tensor:
+    if base is None or type(base) is not torch.Tensor:
+        return None
+    if base.requires_grad or tensor.requires_grad or base.is_inference() or tensor.is_inference():
         return None
     alike = base.dtype is tensor.dtype and not (tensor.is_conj() or base.is_conj() or base.is_neg())
     return base if alike and base.untyped_storage()._cdata == tensor.untyped_storage()._cdata else None

@@ -70,6 +70,10 @@ def test_a_copy_begins_in_its_storage_where_the_tensor_does_and_is_aligned_alike
         assert tensor.data_ptr() % 16 or copy.data_ptr() % 64 == tensor.data_ptr() % 64
     far = freeze(torch.zeros(1 << 19)[-5:], BUDGET).thaw()
     assert far.storage_offset() == (1 << 19) - 5 and far._base.shape == (1 << 19,)
+    whole = torch.zeros(44, 16)
+    for value in ((whole[1:3], whole), (whole, whole[1:3])):  # Whichever is met first.
+        one, other = sorted(freeze(value, BUDGET).thaw(), key=len)
+        assert one._base is other
 
 
 def test_later_changes_do_not_reach_the_frozen_value_and_each_thaw_is_fresh() -> None:

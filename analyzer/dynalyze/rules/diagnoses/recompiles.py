@@ -39,6 +39,7 @@ _MOST_VALUES = 8
 _MOST_NAMES = 4
 _FEWEST_VALUES = 5
 _BY_DYNAMIC = "Compile with `torch.compile(..., dynamic=True)`"
+_DYNAMIC_OR = f"{_BY_DYNAMIC}; or "
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
@@ -92,6 +93,9 @@ def _as_tried(advice: Advice, evidence: list[str], report: Report) -> str:
     """The action without `dynamic=True`, where running showed that it ends nothing."""
     if not setting_fails(report, evidence, as_python(ALL_SIZES)):
         return advice.action
+    if advice.action.startswith(_DYNAMIC_OR):
+        rest = advice.action.removeprefix(_DYNAMIC_OR)
+        return f"{rest[0].upper()}{rest[1:]}"
     setting = advice.config and not setting_fails(report, evidence, advice.config)
     instead = "Set what the setting says" if setting else "`dynamic=True` does not end it"
     return advice.action.replace(OR_DYNAMIC, "").replace(_BY_DYNAMIC, instead)
@@ -100,11 +104,9 @@ def _as_tried(advice: Advice, evidence: list[str], report: Report) -> str:
 def _then(series: Series, report: Report) -> str:
     """What compiles it again once that is done, and the action against it, where running showed one."""
     other = recompiled_instead(report, ids(series.members))
-    if other is None:
-        return ""
-    (next_one,), _ = gather(msgspec.structs.replace(report, recompiles=[other]))
-    action = continued(advise(next_one).action)
-    return f" Tried alone, that leaves another recompile, {what_changed(next_one)}: {action}"
+    found, _ = gather(msgspec.structs.replace(report, recompiles=[other] if other is not None else []))
+    told = (f"{what_changed(each)}: {continued(advise(each).action)}" for each in found)
+    return "".join(f" Tried alone, that leaves another recompile, {each}" for each in told)
 
 
 def _kept_static(series: Series, report: Report) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dynalyze.files.paths import library_of
-from dynalyze.report import Example, GraphBreak, LineKey, Location, Report
+from dynalyze.report import Example, GraphBreak, Location, Report
 from dynalyze.rules.report_queries import ids
 from dynalyze.rules.rule import Ranked, Rule, severity_of
 
@@ -32,11 +32,11 @@ def _hook_of(found: GraphBreak) -> Location | None:
     precedence=1,  # Classes of quantised weights have findings of their own.
 )
 def tensor_subclass(report: Report) -> Iterator[Ranked]:
-    hooks: dict[LineKey, list[GraphBreak]] = {}
+    hooks: dict[str, list[GraphBreak]] = {}
     for found in tensor_subclass.breaks(report):
         hook = _hook_of(found)
         if hook is not None:
-            hooks.setdefault((hook.file, 0), []).append(found)
+            hooks.setdefault(hook.file, []).append(found)
     for breaks in hooks.values():
         first = breaks[0]
         yield tensor_subclass.finding(
