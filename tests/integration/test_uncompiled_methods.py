@@ -13,6 +13,14 @@ import torch
 from torch import nn
 
 
+def in_eval(method):
+    def inner(self, *given):
+        self.eval()
+        return method(self, *given)
+
+    return inner
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -38,6 +46,10 @@ class Net(nn.Module):
 
     def in_pieces(self, x):
         return torch.cat([self.last(piece) for piece in x.split(1)])
+
+    @in_eval
+    def sample(self, x):
+        return self.first(x) + 1
 
     def size(self):
         return sum(each.numel() for each in self.parameters())
@@ -76,6 +88,10 @@ TOLD = {
         "trainer.model = torch.compile(net, backend='eager')\n"
         "trainer.fit([x, x, x])\n",
         {"": 1},
+    ),
+    "decorated": (
+        "model = torch.compile(Net(), backend='eager')\nmodel(x)\nmodel.sample(x)  # here\n",
+        {"first": 1},
     ),
     "in_pieces": (
         "model = torch.compile(Net(), backend='eager')\nmodel(x)\nmodel.in_pieces(x)  # here\n",
@@ -127,6 +143,7 @@ def test_told_with_its_line_and_what_it_called(name: str, report: dict[str, Any]
     [method] = of(report, name, "uncompiled_methods")
     [here] = [number for number, line in enumerate((_NET + code).splitlines(), 1) if "# here" in line]
     assert method["location"]["line"] == here - (name == "nothing_else")
+    assert f".{method['method']}(" in (_NET + code).splitlines()[method["location"]["line"] - 1]
     assert {part["path"]: part["calls"] for part in method["parts"]} == parts
     assert [each["rule"] for each in of(report, name)] == ["uncompiled-method"]
 

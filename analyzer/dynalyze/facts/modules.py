@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -111,11 +112,21 @@ def uncompiled_methods(run: RunLog, sources: Sources) -> list[UncompiledMethod]:
         parts = [CalledPart(each.path, each.calls, each.of_torch) for each in event.parts]
         method = UncompiledMethod(location, event.method, event.class_name, parts, event.seconds, process=process)
         method.call = sources.expression(location)
+        method.method = _method_in(method.call) or method.method  # A decorator's function has another name.
         if (call := compiled.get((process, event.module))) is not None and call.name == event.class_name:
             method.compiled = sources.location(call.file, call.line, call.function)
             method.statement = _statement(sources.tree(call.file), call.line)
         found.append(method)
     return found
+
+
+def _method_in(call: str) -> str:
+    """ "encode" of `self.model.encode(x)`."""
+    with contextlib.suppress(SyntaxError):
+        match ast.parse(call, mode="eval").body:
+            case ast.Call(ast.Attribute(attr=name)):
+                return name
+    return ""
 
 
 def _statement(tree: Iterable[ast.stmt], line: int) -> str:
