@@ -101,5 +101,6 @@ HARMLESS = {
     "importing": "import this_is_imported",
     "what urllib3 asks as it is imported": "import urllib3.util.connection as asked; asked._has_ipv6('::1')",
     "what machine this is": "import platform, ctypes.util; platform.processor(); ctypes.util.find_library('m')",
+    "a lock where processes are spawned": "multiprocessing.get_context('spawn').RLock()",
     "compiling": "torch.compile(lambda x: (x + 1).relu())(torch.ones(7))",
 }  # fmt: skip

@@ -26,7 +26,7 @@ from dynalyze.capture.hooks import Patch, after_import
 from dynalyze.capture.installed import is_installed, is_torchs, torch_folder
 
 HINT = "`--allow-effects` repeats that"
-_CAPTURE = str(Path(__file__).resolve().parent)
+_OURS = os.path.join(Path(__file__).resolve().parents[1], "")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _NOWHERE = re.compile(r"/dev/(null|zero|full|stdin|stdout|stderr|fd/[012])|/proc/(self|thread-self)/(\w+|fd/[012])")
 _COMPILERS = ("_dynamo", "_inductor", "_functorch", "_higher_order_ops", "fx", "utils/cpp_extension.py",
@@ -39,8 +39,13 @@ _PASSES_ON = ("_dynamo/eval_frame.py", "_dynamo/external_utils.py")
 _TOOLS = re.compile(r"[\\/](?:site|dist)-packages[\\/](filelock|setuptools|packaging|ninja)[\\/]")
 """Packages that torch's compilers have write for them."""
 
-_FACTS = tuple(os.path.join(os.sep, *parts) for parts in (("platform.py",), ("uuid.py",), ("ctypes", "util.py")))
-"""Parts of Python that start a process (`uname`, `ldconfig`) to read what the machine is, as packages do at import."""
+_OF_PYTHON = tuple(
+    os.path.join(os.sep, *parts)
+    for parts in (("platform.py",), ("uuid.py",), ("ctypes", "util.py"), ("multiprocessing", "resource_tracker.py"))
+)
+"""Parts of Python that start a process to read what the machine is (`uname`, `ldconfig`), as packages do at import, or
+to clear up behind this one, as a lock of tqdm's does where processes are spawned.
+"""
 
 _TRITON = re.compile(r"[\\/](?:site|dist)-packages[\\/]triton[\\/]")
 _BYTECODE = frozenset({"set_data", "_cache_bytecode"})
@@ -317,7 +322,9 @@ def _watch_native() -> None:
 
 
 def _kind_of(file: str) -> FrameKind:
-    if file.startswith(("<frozen ", "<eval_with_key>", _CAPTURE)) or "torchinductor_" in file:
+    if file.startswith(("<frozen ", "<eval_with_key>", _OURS)) or "torchinductor_" in file:
+        return "passes_on"
+    if (caches := os.environ.get("TORCHINDUCTOR_CACHE_DIR")) and _is_below(file, os.path.abspath(caches)):
         return "passes_on"
     if is_torchs(file):
         part = file[len(torch_folder()) :].replace(os.sep, "/")
@@ -330,7 +337,7 @@ def _kind_of(file: str) -> FrameKind:
         return "program"
     if "-packages" in file:
         return "library"
-    return "compiler" if file.endswith(_FACTS) else "passes_on"
+    return "compiler" if file.endswith(_OF_PYTHON) else "passes_on"
 
 
 def _is_tempfile(code: CodeType) -> bool:
