@@ -9,7 +9,7 @@ import functools
 import sys
 import types
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -216,10 +216,19 @@ def sign(value: Any, seen: dict[int, int] | None = None) -> Signature:
         return _sign_tensor(value)
     if isinstance(value, torch.nn.Module):
         return ("same", type(value).__name__, id(value))
-    held = tuple((_key(name), sign(item, seen)) for name, item in children(value))
+    given: Iterable[tuple[Any, Any]] = children(value)
+    if container_base(value) is None:  # Attributes have no order, and compiled code sets some to what the class says.
+        given = sorted((each for each in given if not _says_class(type(value), *each)), key=lambda each: str(each[0]))
+    held = tuple((_key(name), sign(item, seen)) for name, item in given)
     if held or isinstance(value, (tuple, list, dict, set, frozenset)):
         return ("holds", type(value).__name__, held)
     return ("same", type(value).__name__, _identity(value))
+
+
+def _says_class(kind: type, name: str, item: Any) -> bool:
+    """Whether an object without this attribute would have it all the same."""
+    owner = next((each for each in kind.__mro__ if name in vars(each)), None)
+    return owner is not None and vars(owner)[name] is item
 
 
 def _sign_tensor(tensor: torch.Tensor) -> Signature:

@@ -34,6 +34,15 @@ class Layer:
         self.keys = new if self.keys is None else torch.cat([self.keys, new])
 
 
+class Marked:
+    last_op: str | None = None
+    size: list[int]
+    names: list[str]
+
+    def __init__(self) -> None:
+        self.x = torch.ones(1)
+
+
 class Slotted:
     __slots__ = ("__hidden", "x")
 
@@ -210,6 +219,14 @@ def test_signature_counts_what_a_compiler_guards_on() -> None:
     assert len({same, *map(sign, others)}) == 1 + len(others)
     layer.update(torch.ones(1))
     assert sign(base) != same
+    bare, again = Marked(), Marked()
+    again.last_op = None  # As its class says: compiled code leaves it so.
+    assert sign(again) == sign(bare)
+    bare.size, bare.names = [4], ["x"]
+    again.names, again.size = ["x"], [4]
+    assert sign(again) == sign(bare)
+    again.last_op = "cat"
+    assert sign(again) != sign(bare)
     x = torch.ones(2)
     assert sign(([x, x], {})) != sign(([x, torch.ones(2)], {}))
     assert (
