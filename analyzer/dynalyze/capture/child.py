@@ -39,6 +39,7 @@ from dynalyze.capture.inputs import Inputs, Misuse, calls_from
 from dynalyze.capture.inspecting.module_watch import Inspection
 from dynalyze.capture.inspecting.seeds import SeedWatch
 from dynalyze.capture.inspecting.settings import left_behind, names_of_modules
+from dynalyze.capture.installed import file_of
 from dynalyze.capture.listener import Listener
 from dynalyze.capture.program import SOFT_STOP_SIGNAL, SoftStop, stop_softly
 from dynalyze.capture.settings import CompileOptions, Phase
@@ -374,7 +375,7 @@ class TargetSession:
         if wanted or not isinstance(target, torch.nn.Module):
             return contextlib.nullcontext()
         names = {type(part).__module__ for part in target.modules()}
-        files = [getattr(sys.modules.get(name), "__file__", None) for name in names if not name.startswith("torch.")]
+        files = [file_of(sys.modules.get(name)) for name in names if not name.startswith("torch.")]
         lines = (line for file in files for line in (linecache.getlines(file) if file else ["backward"]))
         return contextlib.nullcontext() if any(map(_TAKES_GRADIENTS.search, lines)) else torch.no_grad()
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dynalyze.capture.events import FailedCheck, FailedVersion
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import file_of, is_installed
 from dynalyze.capture.torch_private import dynamo, failed_guards
 
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
@@ -88,7 +88,7 @@ def _library(held: type) -> str:
     if optimizer is not None and issubclass(held, optimizer):
         return "optimizer"
     package = held.__module__.partition(".")[0]
-    file = getattr(sys.modules.get(held.__module__), "__file__", None) or ""
+    file = file_of(sys.modules.get(held.__module__))
     # A namespace of Python's own holds what the program puts into it.
     return package if is_installed(file) and package not in sys.stdlib_module_names else ""
 

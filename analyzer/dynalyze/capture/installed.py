@@ -20,6 +20,15 @@ def is_installed(file: str) -> bool:
     return _PACKAGES.search(file) is not None or file.startswith(_PYTHONS) or is_torchs(file)
 
 
+def file_of(module: object) -> str:
+    """The file of a module; "" where there is none. A module that imports itself once it is asked for something is not
+    asked: packages that load their parts lazily raise ImportError where one cannot be imported.
+    """
+    held = getattr(module, "__dict__", None)
+    file = held.get("__file__") if isinstance(held, dict) else None
+    return file if isinstance(file, str) else ""
+
+
 def is_torchs(file: str) -> bool:
     """Whether torch has it: built from its sources, it stands in no folder of packages."""
     folder = torch_folder()
@@ -28,5 +37,5 @@ def is_torchs(file: str) -> bool:
 
 def torch_folder() -> str:
     """The folder of torch as code objects name it, with a separator at its end; "" while torch is not imported."""
-    file = getattr(sys.modules.get("torch"), "__file__", None)
-    return "" if file is None else os.path.join(os.path.dirname(file), "")  # noqa: PTH118, PTH120
+    file = file_of(sys.modules.get("torch"))
+    return os.path.join(os.path.dirname(file), "") if file else ""  # noqa: PTH118, PTH120

@@ -30,7 +30,7 @@ from dynalyze.capture.bench import pickling
 from dynalyze.capture.bench.failures import one_line
 from dynalyze.capture.bench.module_content import is_content, same_content, written_into
 from dynalyze.capture.hooks import ORIGINAL_MARK, after_import
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import file_of, is_installed
 from dynalyze.capture.nested_values import is_plain_object, reachable_modules
 from dynalyze.capture.torch_private import compiled_calls
 
@@ -173,12 +173,12 @@ def _home_of(value: Any) -> str:
 
 
 def _is_home(name: str) -> bool:
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return file is not None and _package(name) != "dynalyze" and _package(name) not in sys.stdlib_module_names
+    known = file_of(sys.modules.get(name)) != ""
+    return known and _package(name) != "dynalyze" and _package(name) not in sys.stdlib_module_names
 
 
 def _is_own(name: str) -> bool:
-    return not is_installed(str(getattr(sys.modules.get(name), "__file__", "")))
+    return not is_installed(file_of(sys.modules.get(name)))
 
 
 def _in_module(module: types.ModuleType) -> Iterator[MonkeyPatch]:

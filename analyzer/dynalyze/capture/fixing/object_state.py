@@ -38,7 +38,7 @@ from dynalyze.capture.fixing.state_parts import (
     same_value,
 )
 from dynalyze.capture.fixing.watching import SCALARS, Outline, outlined
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import file_of, is_installed
 from dynalyze.capture.nested_values import container_base, is_plain_object
 
 _MOST = 40_000
@@ -171,10 +171,10 @@ class HeldState:
             yield from self._function(path, value, own)
         elif isinstance(value, types.ModuleType):
             # torch.ops and what it holds are modules too, which look their operators up as they are asked for.
-            if _is_own(getattr(value, "__file__", None)) and not _is_torchs(type(value)):
+            if _is_own(file_of(value)) and not _is_torchs(type(value)):
                 yield from self._part(f"{value.__name__}", NamesPart(vars(value), self.ignored))
         elif isinstance(value, type):
-            if _is_own(getattr(sys.modules.get(value.__module__), "__file__", None)) or value.__module__ == "__main__":
+            if _is_own(file_of(sys.modules.get(value.__module__))) or value.__module__ == "__main__":
                 yield from self._part(f"class {value.__name__}", ClassPart(value, self.ignored_members))
         elif not _is_torchs(type(value)):
             yield from self._contents(path, value)
@@ -301,6 +301,6 @@ def _is_torchs(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "torch"
 
 
-def _is_own(file: str | None) -> bool:
+def _is_own(file: str) -> bool:
     """Whether a file is the user's, not an installed one."""
-    return bool(file) and not is_installed(str(file))
+    return bool(file) and not is_installed(file)

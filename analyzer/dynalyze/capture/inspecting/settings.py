@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import file_of, is_installed
 from dynalyze.capture.torch_private import runtime
 
 _DYNAMO = (
@@ -208,7 +208,7 @@ def names_of_modules() -> dict[str, str]:
         private = any(part.startswith("_") for part in rest) or "fx" in rest or "distributed" in rest
         if first in _OF_COMPILERS or (first == "torch" and private) or not isinstance(module, types.ModuleType):
             continue
-        file, own = getattr(module, "__file__", None) or "", {}
+        file, own = file_of(module), {}
         # torch.ops says that its file is `_ops.py`, and lists the operators that were asked for.
         is_programs = file.endswith(".py") and not is_installed(file) and first != "torch"
         for attribute, value in list(vars(module).items()):
