@@ -298,8 +298,14 @@ def test_what_torch_puts_into_a_module_of_the_program_is_left_to_torch(tmp_path:
     assert_same(found, recorded.seen)
 
 
-# With a stand-in for another object, as web frameworks have them: it answers no question outside of a request.
+# With a stand-in for another object, as web frameworks have them: it answers no question outside of a request; and a
+# module that imports another one when it is asked for anything.
 TRACKING = """
+import sys, types
+class Lazy(types.ModuleType):
+    def __getattr__(self, name):
+        raise ImportError("what it needs is not installed")
+lazy = sys.modules["tracking.lazy"] = Lazy("tracking.lazy")
 class Proxy:
     @property
     def __class__(self):

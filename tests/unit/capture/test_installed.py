@@ -2,11 +2,12 @@
 
 import json
 import sys
+import types
 
 import pytest
 import torch
 
-from dynalyze.capture.installed import is_installed
+from dynalyze.capture.installed import file_of, is_installed
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,12 @@ from dynalyze.capture.installed import is_installed
 )
 def test_installed(file: str, installed: bool) -> None:
     assert is_installed(file) is installed
+
+
+def test_a_module_that_loads_lazily_is_not_asked_for_its_file() -> None:
+    class Lazy(types.ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise ImportError(f"{name}: what it needs is not installed")
+
+    assert file_of(Lazy("lazy")) == file_of(None) == ""
+    assert file_of(json) == json.__file__
