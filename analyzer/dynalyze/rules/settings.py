@@ -9,6 +9,7 @@ from dynalyze.report import Recompile
 
 _CONFIG, _COMPILER = "torch._dynamo.config.", "torch.compiler.config."
 LIMIT = "recompile_limit"
+_LONGEST = 90
 ALL_SIZES: dict[str, object] = {"assume_static_by_default": False}
 """What `torch.compile(..., dynamic=True)` does, for every call of torch.compile in the program."""
 
@@ -86,9 +87,10 @@ def _what(recompile: Recompile) -> tuple[object, ...]:
 
 
 def setting_name(statements: str) -> str:
-    """Settings as a sentence names them: "capture_scalar_outputs = True", "dynamic=True"."""
+    """Settings as a sentence names them: "capture_scalar_outputs = True", "dynamic=True"; long values are cut."""
     lines = ("dynamic=True" if line == _DYNAMIC else line for line in statements.splitlines())
-    return ", ".join(line.removeprefix(_CONFIG).removeprefix(_COMPILER) for line in lines)
+    names = (line.removeprefix(_CONFIG).removeprefix(_COMPILER) for line in lines)
+    return ", ".join(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in names)
 
 
 _DYNAMIC = as_python(ALL_SIZES)

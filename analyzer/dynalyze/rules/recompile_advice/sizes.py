@@ -35,6 +35,7 @@ OR_DYNAMIC = "; or compile with `torch.compile(..., dynamic=True)`"
 _ZERO_OR_ONE = "Sizes 0 and 1 always get code of their own, because a size of 1 broadcasts and one of 0 is empty."
 _OFFSET = ".storage_offset()"
 _MOST_NAMED = 3
+_MOST_TENSORS = 5
 _PARAMETER = re.compile(r"args\[\d+\]|[^.\[]*")
 _STRIDE = re.compile(r"(?P<name>.+)\.stride\(\)\[\d+\]")
 
@@ -234,12 +235,12 @@ class Sizes(NamedTuple):
 
     @property
     def named(self) -> str:
-        """ "dimension 1 of `ids` and dimensions 1 and 2 of `mask`"."""
+        """ "dimension 1 of `ids` and dimensions 1 and 2 of `mask`"; the setting and the marks name all of many."""
         each = (
             f"dimension{'s' if len(at) > 1 else ''} {listed([str(number) for number in at])} of `{name}`"
             for name, at in self.dimensions.items()
         )
-        return listed(list(each))
+        return listed(list(each), _MOST_TENSORS)
 
     def marks(self) -> list[str]:
         """The statements that mark them, ready to paste; empty where not all can be written. Where a line makes a
