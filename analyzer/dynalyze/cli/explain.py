@@ -120,7 +120,8 @@ def same_call(context: click.Context, name: str, but: Collection[str] = _OUTPUTS
             words.append((each.opts if value else each.secondary_opts)[0])
         else:
             values = value if isinstance(value, (tuple, list)) else [value]
-            words += [word for one in values for word in (each.opts[0], str(one))]
+            texts = (str(one).removesuffix(".0") if isinstance(one, float) else str(one) for one in values)
+            words += [word for text in texts for word in (each.opts[0], text)]
     positional = [value for value in (context.params["target"], *context.params["arguments"]) if value is not None]
     target, arguments = ([], positional) if context.params["module"] else (positional[:1], positional[1:])
     return [name, *target, *words, *(["--", *arguments] if arguments else [])]
