@@ -256,7 +256,7 @@ class _Freezer:
 def _base_of(tensor: torch.Tensor) -> torch.Tensor | None:
     """The tensor that it is a view of; None where that has a gradient, or is looked at in another way."""
     base = tensor._base
-    if base is None or type(base) is not torch.Tensor:
+    if base is None or type(base) is not torch.Tensor or base.is_nested or base.layout is not torch.strided:
         return None
     if base.requires_grad or tensor.requires_grad or base.is_inference() or tensor.is_inference():
         return None

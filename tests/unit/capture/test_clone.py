@@ -149,8 +149,24 @@ def test_containers_and_objects_keep_their_classes() -> None:
         lambda: torch.empty(0, 3),
         lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged),
         lambda: torch.ones(3).as_subclass(type("Mine", (torch.Tensor,), {})),
+        lambda: torch.eye(3).to_sparse().coalesce().values(),
+        lambda: torch.eye(3).to_sparse_csr().values(),
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).unbind()[1],
+        lambda: torch.randn(3, dtype=torch.complex64).imag,
     ],
-    ids=["sparse", "conjugate", "transposed", "quantized", "empty", "nested", "subclass"],
+    ids=[
+        "sparse",
+        "conjugate",
+        "transposed",
+        "quantized",
+        "empty",
+        "nested",
+        "subclass",
+        "values of sparse",
+        "values of rows",
+        "part of nested",
+        "imaginary",
+    ],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_unusual_tensors(make: Any) -> None:
