@@ -31,6 +31,8 @@ def uncompiled_method(report: Report) -> Iterator[Ranked]:
         called = itself.calls if itself is not None else sum(part.calls for part in method.parts)
         what = method.class_name if itself is not None else f"parts of {method.class_name}"
         action, example = _in_place(method) if itself is not None and not itself.of_torch else _of_method(method)
+        if called > 1:
+            action += " Sizes that only its calls have, such as growing lengths, are compiled then too."
         yield uncompiled_method.finding(
             f"`{method.method}()` of the compiled model runs in eager",
             action,
