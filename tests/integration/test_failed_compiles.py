@@ -202,7 +202,7 @@ import torch
 
 class Parts(tuple):
     def __len__(self):
-        raise NotImplementedError  # here
+        raise TypeError("no length")  # here
 
 parts = Parts([1, 2])
 

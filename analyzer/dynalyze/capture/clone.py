@@ -60,7 +60,7 @@ class StorageRange:
         return 0 if self.device.type == "meta" else max(0, self.high - self.low)
 
     @property
-    def in_place(self) -> bool:
+    def keeps_offsets(self) -> bool:
         """Whether a fresh storage is as large: memory that is not written takes none on a CPU."""
         most = _MOST_UNWRITTEN if self.device.type == "cpu" else _MOST_ELSEWHERE
         return max(self.end, self.low) <= most
@@ -70,7 +70,7 @@ class StorageRange:
         source, self.source = self.source, None
         assert source is not None
         # Guards ask where in its storage a slice begins.
-        self.begins = self.low if self.in_place else _ALIGNMENT + self.low % _ALIGNMENT
+        self.begins = self.low if self.keeps_offsets else _ALIGNMENT + self.low % _ALIGNMENT
         if self.nbytes:
             address = source.data_ptr()
             # Kernels are chosen by alignment too: keep the address modulo 64 where that is possible.
@@ -83,7 +83,7 @@ class StorageRange:
         """A fresh storage on the original device with these bytes in it."""
         lead = self.skipped + self.begins
         after = lead + max(0, self.high - self.low)
-        size = max(after, self.skipped + self.end) if self.in_place else after
+        size = max(after, self.skipped + self.end) if self.keeps_offsets else after
         made = torch.UntypedStorage(size, device=self.device)
         if self.data is not None:
             bytes_of = torch.empty(0, dtype=torch.uint8, device=self.device).set_(made, lead, self.data.shape, (1,))
@@ -109,7 +109,7 @@ class TensorCopy:
     conjugate: bool = False
     base: TensorCopy | None = None
 
-    def thaw(self, fresh: Fresh) -> torch.Tensor:
+    def thaw(self, fresh: Thawed) -> torch.Tensor:
         made = fresh.tensors.get(id(self))
         if made is None:
             made = _copy_of(self.whole) if self.whole is not None else self._view(fresh)
@@ -117,7 +117,7 @@ class TensorCopy:
             fresh.tensors[id(self)] = made.requires_grad_() if self.requires_grad else made
         return made
 
-    def shaped_as(self, tensor: torch.Tensor) -> int:
+    def note_layout(self, tensor: torch.Tensor) -> int:
         """Note where in its storage the tensor is; returns the byte after it."""
         width = tensor.element_size()
         self.dtype, self.size, self.stride = tensor.dtype, tuple(tensor.shape), tensor.stride()
@@ -129,11 +129,11 @@ class TensorCopy:
         end: int = self.start + (1 + last) * width
         return end
 
-    def _view(self, fresh: Fresh) -> torch.Tensor:
+    def _view(self, fresh: Thawed) -> torch.Tensor:
         region = self.region
         assert region is not None
         with compiled_calls.unobserved():
-            if self.base is not None and region.in_place:
+            if self.base is not None and region.keeps_offsets:
                 base = self.base.thaw(fresh)
                 with torch.inference_mode(False), torch.enable_grad():
                     return base.as_strided(self.size, self.stride, self.start // base.element_size())
@@ -148,7 +148,7 @@ class TensorCopy:
 
 
 @dataclass(slots=True)
-class Fresh:
+class Thawed:
     """What was made for one value: storages by the id of their region, and tensors by that of their copy."""
 
     storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
@@ -169,7 +169,7 @@ class Frozen:
 
     def thaw(self) -> Any:
         """The value as it was when it was frozen, in fresh tensors."""
-        fresh = Fresh()
+        fresh = Thawed()
 
         def leaf(value: Any) -> Any:
             return value.thaw(fresh) if isinstance(value, TensorCopy) else _copy_leaf(value)
@@ -198,6 +198,7 @@ class _Freezer:
     spent: int = 0
     regions: dict[int, StorageRange] = field(default_factory=dict)
     copies: dict[int, TensorCopy] = field(default_factory=dict)
+    bases: list[torch.Tensor] = field(default_factory=list)  # Kept alive, for the ids of `copies` to stay theirs.
 
     def leaf(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
@@ -238,7 +239,7 @@ class _Freezer:
         return kept
 
     def _place(self, tensor: torch.Tensor, kept: TensorCopy) -> None:
-        end = kept.shaped_as(tensor)
+        end = kept.note_layout(tensor)
         storage = tensor.untyped_storage()
         if end > storage.nbytes() and tensor.numel():
             raise CannotClone("the storage of a tensor was freed")
@@ -249,8 +250,9 @@ class _Freezer:
         region.low, region.high = min(region.low, kept.start), max(region.high, end)
         kept.region = region
         if (base := _base_of(tensor)) is not None:
+            self.bases.append(base)
             kept.base = self.copies.setdefault(id(base), TensorCopy(region=region))
-            region.end = max(region.end, kept.base.shaped_as(base))
+            region.end = max(region.end, kept.base.note_layout(base))
 
 
 def _base_of(tensor: torch.Tensor) -> torch.Tensor | None:

@@ -252,9 +252,9 @@ def _alone(graph: Graph) -> str:
             f"compiling `{whole}`. {scan}"
         )
     once = " once, in `__init__`," if top.step.startswith("self.") else ""
-    step, more = f"{top.step} = torch.compile({top.step})", ""
+    each = more = ""
     if (entry := _ENTRY.fullmatch(top.step)) is not None:
-        all_steps = entry["all"]
-        step = f"for number, step in enumerate({all_steps}): {all_steps}[number] = torch.compile(step)"
+        each = f" for each of `{entry['all']}`,"
         more = " They share one code: where more than 8 are built differently, `recompile_limit` has to be as high."
-    return f"Compile the step alone: `{step}`{once} in place of compiling `{whole}`.{more} {scan}"
+    step = f"`{top.step} = torch.compile({top.step})`{each}{once}"
+    return f"Compile the step alone: {step} in place of compiling `{whole}`.{more} {scan}"

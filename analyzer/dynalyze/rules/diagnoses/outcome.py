@@ -217,7 +217,8 @@ def _ran_by_dynamo(failure: CompileFailure, report: Report) -> Location | None:
     """The line outside of torch that raised while Dynamo itself ran it, as `__len__` for a guard, and not traced it."""
     raised = report.outcome.raised_at
     by_dynamo = failure.exception and not failure.backend and "Inductor" not in failure.exception
-    inside = by_dynamo and failure.location is None and "InternalTorchDynamoError" in report.outcome.message
+    ended_by = f"InternalTorchDynamoError: {failure.exception}"
+    inside = by_dynamo and failure.location is None and ended_by in report.outcome.message
     return raised if inside and raised is not None and library_of(raised.file) != "torch" else None
 
 

@@ -97,7 +97,7 @@ def _as_tried(advice: Advice, evidence: list[str], report: Report) -> str:
         rest = advice.action.removeprefix(_DYNAMIC_OR)
         return f"{rest[0].upper()}{rest[1:]}"
     setting = advice.config and not setting_fails(report, evidence, advice.config)
-    instead = "Set what the setting says" if setting else "`dynamic=True` does not end it"
+    instead = "Use the setting below" if setting else "`dynamic=True` does not end it"
     return advice.action.replace(OR_DYNAMIC, "").replace(_BY_DYNAMIC, instead)
 
 
